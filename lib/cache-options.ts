@@ -1,0 +1,136 @@
+import { parse } from '@lukeed/ms'
+import { INVALID_OPTION_VALUE } from './errors'
+import type { LinkPolicy, LookupPolicy, LookupPolicyOptions, OpenFileCacheOptions } from '../types/open-file-cache'
+
+/** What belongs to the cache itself, whoever looks something up. Milliseconds and bytes. */
+export interface Capacity {
+  readonly max: number
+  readonly inactive: number
+  readonly maxNegative: number
+  readonly memoryMax: number
+  /** -1: no bytes are read whole, not even those of an empty file. */
+  readonly memoryMaxFileSize: number
+}
+
+const CAPACITY: Capacity = Object.freeze({
+  max: 10_000,
+  inactive: 30_000,
+  maxNegative: 10_000,
+  memoryMax: 64 * 1024 * 1024,
+  memoryMaxFileSize: 128 * 1024
+})
+
+const POLICY: LookupPolicy = Object.freeze({
+  valid: 20_000,
+  minUses: 2,
+  errors: 1_000,
+  links: undefined
+})
+
+const CACHE_OPTIONS = ['max', 'inactive', 'valid', 'minUses', 'errors', 'memory', 'maxNegative', 'links']
+const MEMORY_OPTIONS = ['max', 'maxFileSize']
+
+/** Capacity of the cache that keeps nothing, as `openFileCache: false` asks for. */
+export const NO_CAPACITY: Capacity = Object.freeze({ ...CAPACITY, max: 0, maxNegative: 0, memoryMax: 0 })
+
+/** How an error message shows what came. */
+export function shown (value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value)
+  if (typeof value === 'bigint') return `${value}n`
+  if (typeof value === 'number' || typeof value === 'boolean' || value === undefined || value === null) return String(value)
+  return Array.isArray(value) ? 'an array' : typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}
+
+export function refuse (name: string, expected: string, value: unknown): never {
+  throw new INVALID_OPTION_VALUE(name, `must be ${expected}, but is ${shown(value)}`)
+}
+
+/** Milliseconds from a number or a text such as `'20s'`. */
+export function duration (name: string, value: unknown): number {
+  const ms = typeof value === 'string' ? value === 'Infinity' ? Infinity : parse(value) : value
+  if (typeof ms !== 'number' || !(ms >= 0)) {
+    refuse(name, "a duration (milliseconds >= 0, or a text such as '20s', '500ms', '1m')", value)
+  }
+  return ms
+}
+
+function count (name: string, value: unknown, least: number): number {
+  if (!Number.isSafeInteger(value) || (value as number) < least) refuse(name, `a whole number >= ${least}`, value)
+  return value as number
+}
+
+function optionsObject (name: string, value: unknown, known: readonly string[]): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) refuse(name, 'an object', value)
+  for (const key of Object.keys(value)) {
+    if (!known.includes(key)) {
+      throw new INVALID_OPTION_VALUE(`${name}.${key}`, `is unknown; "${name}" may have: ${known.join(', ')}`)
+    }
+  }
+  return value as Record<string, unknown>
+}
+
+export function cacheCapacity (options: OpenFileCacheOptions = {}): Capacity {
+  const given = optionsObject('openFileCache', options, CACHE_OPTIONS)
+  const capacity = {
+    max: given.max === undefined ? CAPACITY.max : count('openFileCache.max', given.max, 1),
+    inactive: given.inactive === undefined ? CAPACITY.inactive : duration('openFileCache.inactive', given.inactive),
+    maxNegative: given.maxNegative === undefined
+      ? CAPACITY.maxNegative
+      : count('openFileCache.maxNegative', given.maxNegative, 1)
+  }
+  return Object.freeze({ ...capacity, ...memoryCapacity(given.memory) })
+}
+
+function memoryCapacity (memory: unknown): Pick<Capacity, 'memoryMax' | 'memoryMaxFileSize'> {
+  if (memory === false) return { memoryMax: 0, memoryMaxFileSize: -1 }
+  const given = memory === undefined ? {} : optionsObject('openFileCache.memory', memory, MEMORY_OPTIONS)
+  const memoryMax = given.max === undefined ? CAPACITY.memoryMax : count('openFileCache.memory.max', given.max, 1)
+  if (given.maxFileSize === undefined) {
+    return { memoryMax, memoryMaxFileSize: Math.min(CAPACITY.memoryMaxFileSize, memoryMax) }
+  }
+  const memoryMaxFileSize = count('openFileCache.memory.maxFileSize', given.maxFileSize, 0)
+  if (memoryMaxFileSize > memoryMax) {
+    refuse('openFileCache.memory.maxFileSize', `at most "openFileCache.memory.max" (${memoryMax})`, memoryMaxFileSize)
+  }
+  return { memoryMax, memoryMaxFileSize }
+}
+
+export function lookupPolicy (options: LookupPolicyOptions = {}, base = POLICY): LookupPolicy {
+  const given = optionsObject('openFileCache', options, CACHE_OPTIONS)
+  const valid = given.valid === undefined ? base.valid : duration('openFileCache.valid', given.valid)
+  return Object.freeze({
+    valid,
+    minUses: given.minUses === undefined ? base.minUses : count('openFileCache.minUses', given.minUses, 1),
+    errors: errorsDuration(given.errors, valid, base.errors),
+    links: given.links === undefined ? base.links : linkPolicy(given.links)
+  })
+}
+
+function errorsDuration (errors: unknown, valid: number, base: number): number {
+  if (errors === undefined) return base
+  if (typeof errors === 'boolean') return errors ? valid : 0
+  return duration('openFileCache.errors', errors)
+}
+
+function linkPolicy (links: unknown): LinkPolicy {
+  const { symlinks, root } = optionsObject('openFileCache.links', links, ['symlinks', 'root'])
+  if (symlinks !== 'within-root' && symlinks !== 'deny') {
+    refuse('openFileCache.links.symlinks', "'within-root' or 'deny'", symlinks)
+  }
+  if (typeof root !== 'string') refuse('openFileCache.links.root', 'an absolute path', root)
+  return Object.freeze({ symlinks, root })
+}
+
+/** The names of the capacity options in which `options` asks for something else than `capacity` has. */
+export function capacityConflicts (options: OpenFileCacheOptions, capacity: Capacity): string[] {
+  const asked = cacheCapacity(options)
+  const conflicts: string[] = []
+  for (const name of ['max', 'inactive', 'maxNegative'] as const) {
+    if (options[name] !== undefined && asked[name] !== capacity[name]) conflicts.push(name)
+  }
+  if (options.memory !== undefined &&
+    (asked.memoryMax !== capacity.memoryMax || asked.memoryMaxFileSize !== capacity.memoryMaxFileSize)) {
+    conflicts.push('memory')
+  }
+  return conflicts
+}

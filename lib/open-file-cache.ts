@@ -1,0 +1,393 @@
+import { sep } from 'node:path'
+import { cacheCapacity, lookupPolicy, NO_CAPACITY } from './cache-options'
+import { systemClock } from './clock'
+import { Descriptors } from './descriptors'
+import { EntryIndex, FileEntry, NegativeEntry } from './entry-index'
+import { nodeFileSystem } from './file-system'
+import { DescriptorLease, isSameVersion, MemoryLease } from './open-file'
+import { codeOf, failureOf, isRemembered, Opening } from './opening'
+import { RevalidationTimer } from './revalidation'
+import type { Capacity } from './cache-options'
+import type { OpenFile } from './open-file'
+import type { Opened, Target } from './opening'
+import type * as Contract from '../types/open-file-cache'
+import type {
+  Clock, FileSnapshot, FileSystem, Lease, LinkPolicy, LookupPolicy, LookupPolicyOptions, Negative,
+  OpenFileCacheOptions, OpenFileCacheStats, World
+} from '../types/open-file-cache'
+
+type Outcome = Opened | { readonly kind: 'unchanged', readonly entry: FileEntry }
+
+interface Waiter {
+  readonly policy: LookupPolicy
+  readonly counts: boolean
+  readonly joinedAt: number
+  readonly resolve: (answer: Lease | Negative) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** One look at the disk, and who waits for it. */
+interface Flight extends Target {
+  readonly key: string
+  readonly waiters: Waiter[]
+  issuedAt: number
+  /** Forgotten by `invalidate` or `clear` since it was issued: answers those who wait, is not stored, nobody joins. */
+  isSuperseded: boolean
+  /** The one that starts when this one ends, for those who may not join this one. */
+  next: Flight | undefined
+}
+
+/** Entries of one kind that one tick may drop. */
+const SWEEP_AT_ONCE = 1000
+
+export class OpenFileCache implements Contract.OpenFileCache {
+  /** A cache that keeps nothing: each look-up asks the disk. */
+  static off (world?: Partial<World>): OpenFileCache {
+    return new OpenFileCache({ valid: 0, errors: false }, world, NO_CAPACITY)
+  }
+
+  readonly capacity: Capacity
+  readonly #fs: FileSystem
+  readonly #clock: Clock
+  readonly #policy: LookupPolicy
+  readonly #index: EntryIndex
+  readonly #descriptors: Descriptors
+  readonly #opening: Opening
+  readonly #timer: RevalidationTimer
+  readonly #flights = new Map<string, Flight>()
+  readonly #landings = new Set<Promise<void>>()
+  /** Key suffixes of the link policies in use. */
+  readonly #scopes = new Set<string>([''])
+  #hasWarned = false
+  #closed: Promise<void> | undefined
+  #hits = 0
+  #misses = 0
+  #negativeHits = 0
+  #revalidations = 0
+  #evictions = 0
+
+  constructor (
+    options: OpenFileCacheOptions = {}, world: Partial<World> = {}, capacity: Capacity = cacheCapacity(options)
+  ) {
+    this.capacity = capacity
+    this.#policy = lookupPolicy(options)
+    this.#fs = world.fileSystem ?? nodeFileSystem()
+    this.#clock = world.clock ?? systemClock
+    this.#index = new EntryIndex({
+      ...capacity,
+      maxOpen: Math.max(1, Math.floor(this.#fs.descriptorLimit() / 2)),
+      onDrop: (entry) => this.#descriptors.orphan(entry),
+      onMaxOpen: (entry) => {
+        this.#descriptors.orphan(entry)
+        this.#warnOfLimit()
+      }
+    })
+    this.#descriptors = new Descriptors(this.#fs, this.#clock, this.#index, capacity.memoryMaxFileSize)
+    this.#opening = new Opening(this.#fs, this.#clock, this.#descriptors)
+    this.#timer = new RevalidationTimer(this.#clock, {
+      check: (entry) => this.#checkInBackground(entry),
+      sweep: (now) => this.#index.dropInactive(now, SWEEP_AT_ONCE),
+      isIdle: () => this.#index.isEmpty
+    })
+  }
+
+  policy (options?: LookupPolicyOptions): LookupPolicy {
+    return lookupPolicy(options, this.#policy)
+  }
+
+  lookup (path: string, policy = this.#policy): FileSnapshot | Negative | undefined {
+    const key = keyOf(path, policy.links)
+    const now = this.#clock.now()
+    const entry = this.#freshEntry(key, policy, now)
+    if (entry === undefined) return this.#freshNegative(key, policy, now)
+    this.#hits++
+    this.#index.use(entry, policy, now)
+    return entry.snapshot
+  }
+
+  lease (path: string, policy = this.#policy): Lease | undefined {
+    const now = this.#clock.now()
+    const entry = this.#freshEntry(keyOf(path, policy.links), policy, now)
+    if (entry === undefined) return undefined
+    entry.usedAt = now
+    return leaseOf(entry)
+  }
+
+  async open (path: string, policy = this.#policy, counts = true): Promise<Lease | Negative> {
+    const key = keyOf(path, policy.links)
+    const now = this.#clock.now()
+    const entry = this.#freshEntry(key, policy, now)
+    if (entry?.isReadable === true) {
+      if (counts) {
+        this.#hits++
+        this.#index.use(entry, policy, now)
+      }
+      return leaseOf(entry)
+    }
+    const negative = entry === undefined ? this.#freshNegative(key, policy, now) : undefined
+    if (negative !== undefined) return negative
+    if (counts) this.#misses++
+    return await new Promise((resolve, reject) => {
+      this.#join(key, path, { policy, counts, joinedAt: now, resolve, reject })
+    })
+  }
+
+  #freshEntry (key: string, policy: LookupPolicy, now: number): FileEntry | undefined {
+    const entry = this.#index.get(key)
+    if (entry === undefined || now - entry.validatedAt >= policy.valid) return undefined
+    if (policy.valid < entry.minValid) this.#timer.schedule(entry, policy.valid)
+    return entry
+  }
+
+  #freshNegative (key: string, policy: LookupPolicy, now: number): NegativeEntry | undefined {
+    if (policy.errors === 0) return undefined
+    const entry = this.#index.getNegative(key)
+    if (entry === undefined || now - entry.validatedAt >= policy.errors) return undefined
+    entry.usedAt = now
+    this.#negativeHits++
+    return entry
+  }
+
+  #join (key: string, path: string, waiter: Waiter): void {
+    const running = this.#flights.get(key)
+    if (running === undefined) {
+      const flight = newFlight(key, path, waiter.policy.links)
+      flight.waiters.push(waiter)
+      this.#start(flight)
+    } else if (!running.isSuperseded && waiter.joinedAt - running.issuedAt < waiter.policy.valid) {
+      running.waiters.push(waiter)
+    } else {
+      running.next ??= newFlight(key, path, waiter.policy.links)
+      running.next.waiters.push(waiter)
+    }
+  }
+
+  #start (flight: Flight): Promise<void> {
+    flight.issuedAt = this.#clock.now()
+    if (flight.links !== undefined) this.#scopes.add(scopeOf(flight.links))
+    this.#flights.set(flight.key, flight)
+    const landing = this.#fly(flight).finally(() => this.#landings.delete(landing))
+    this.#landings.add(landing)
+    return landing
+  }
+
+  async #fly (flight: Flight): Promise<void> {
+    let outcome = await this.#check(flight)
+    // No await between this decision and the landing: nobody can join, evict or invalidate in between.
+    if (outcome === undefined || (outcome.kind === 'unchanged' && !isStillEnough(flight, outcome.entry))) {
+      // Hot bytes are replaced by bytes, so that no request waits for them.
+      outcome = await this.#opening.open(flight, () => this.#index.peek(flight.key)?.isHeld === true)
+    }
+    this.#land(flight, outcome)
+  }
+
+  /** Looks again at a known entry by `stat`, when that can be enough. `undefined`: the path must be opened. */
+  async #check (flight: Flight): Promise<Outcome | undefined> {
+    const entry = this.#index.peek(flight.key)
+    if (entry === undefined) return undefined
+    this.#revalidations++
+    // Under a link policy the way to the file matters, not only where it ends.
+    if (flight.links !== undefined || !isStillEnough(flight, entry)) return undefined
+    flight.checkedAt = this.#clock.now()
+    try {
+      const stat = await this.#fs.stat(flight.path)
+      return entry.settled && isSameVersion(stat, entry.snapshot) ? { kind: 'unchanged', entry } : undefined
+    } catch (error) {
+      return codeOf(error) === 'ESTALE' ? undefined : failureOf(error)
+    }
+  }
+
+  #land (flight: Flight, outcome: Outcome): void {
+    this.#flights.delete(flight.key)
+    const isStored = !flight.isSuperseded && this.#closed === undefined && this.capacity.max > 0
+    switch (outcome.kind) {
+      case 'unchanged':
+        outcome.entry.validatedAt = flight.checkedAt
+        this.#timer.checked(outcome.entry)
+        this.#countUses(flight, outcome.entry)
+        for (const waiter of flight.waiters) waiter.resolve(leaseOf(outcome.entry))
+        break
+      case 'file':
+        this.#landFile(flight, outcome.file, isStored)
+        break
+      case 'directory': {
+        const entry = isStored ? this.#store(flight, outcome.snapshot) : undefined
+        if (entry !== undefined) this.#countUses(flight, entry)
+        const lease = entry?.memory ?? new MemoryLease(outcome.snapshot, undefined)
+        for (const waiter of flight.waiters) waiter.resolve(lease)
+        break
+      }
+      case 'negative':
+        this.#landNegative(flight, outcome.errno, isStored)
+        break
+      case 'failed':
+        for (const waiter of flight.waiters) waiter.reject(outcome.error)
+    }
+    if (flight.next !== undefined) this.#start(flight.next)
+  }
+
+  #landFile (flight: Flight, file: OpenFile, isStored: boolean): void {
+    if (isStored) {
+      const wasReadable = this.#index.peek(flight.key)?.isReadable === true
+      const entry = this.#store(flight, file.snapshot)
+      file.snapshot = entry.snapshot
+      file.entry = entry
+      this.#countUses(flight, entry)
+      if (entry.retained && (wasReadable || flight.waiters.length > 0)) this.#keep(entry, file)
+    }
+    for (const waiter of flight.waiters) waiter.resolve(new DescriptorLease(file))
+    this.#descriptors.closeIfUnused(file)
+  }
+
+  /** The entry stays readable: by bytes where there are some, else by the descriptor. */
+  #keep (entry: FileEntry, file: OpenFile): void {
+    if (file.bytes === undefined) this.#index.keepOpen(entry, file)
+    else this.#index.hold(entry, file.bytes)
+  }
+
+  #landNegative (flight: Flight, errno: Negative['errno'], isStored: boolean): void {
+    const known = this.#index.peek(flight.key)
+    if (known !== undefined && !flight.isSuperseded) this.#index.drop(known)
+    const now = this.#clock.now()
+    const entry = new NegativeEntry(errno, flight.checkedAt, now)
+    if (isStored && isRemembered(errno) && flight.waiters.some((waiter) => waiter.policy.errors > 0)) {
+      this.#index.addNegative(flight.key, entry)
+      this.#timer.start()
+    } else if (!flight.isSuperseded) {
+      this.#index.deleteNegative(flight.key)
+    }
+    for (const waiter of flight.waiters) {
+      const age = waiter.joinedAt - flight.checkedAt
+      if (age > 0 && age >= waiter.policy.errors) {
+        // The look was issued before this caller came, longer ago than it accepts for a "not there".
+        flight.next ??= newFlight(flight.key, flight.path, flight.links)
+        flight.next.waiters.push(waiter)
+      } else {
+        waiter.resolve(entry)
+      }
+    }
+  }
+
+  /** The entry of the flight's key, brought to `snapshot`, without descriptor or bytes. */
+  #store (flight: Flight, snapshot: FileSnapshot): FileEntry {
+    let entry = this.#index.peek(flight.key)
+    if (entry !== undefined && entry.snapshot.kind !== snapshot.kind) {
+      this.#index.drop(entry)
+      entry = undefined
+    }
+    if (entry === undefined) {
+      entry = new FileEntry(flight.key, flight.links, snapshot, flight.checkedAt, this.#clock.now())
+      this.#evictions += this.#index.add(entry)
+      this.#timer.start()
+      return entry
+    }
+    this.#descriptors.orphan(entry)
+    this.#index.adopt(entry, isSameVersion(snapshot, entry.snapshot) ? entry.snapshot : snapshot)
+    entry.validatedAt = flight.checkedAt
+    this.#timer.checked(entry)
+    return entry
+  }
+
+  #countUses (flight: Flight, entry: FileEntry): void {
+    const now = this.#clock.now()
+    for (const waiter of flight.waiters) {
+      if (waiter.counts) this.#index.use(entry, waiter.policy, now)
+    }
+  }
+
+  async #checkInBackground (entry: FileEntry): Promise<void> {
+    // A flight under way is a check as good as any.
+    if (this.#flights.has(entry.key)) return
+    await this.#start(newFlight(entry.key, pathOf(entry.key), entry.links))
+  }
+
+  #warnOfLimit (): void {
+    if (this.#hasWarned) return
+    this.#hasWarned = true
+    process.emitWarning(
+      'fastify-cached-static: half of the descriptors that this process may open are cached files; the least recently ' +
+      'used are closed. Raise the limit (ulimit -n, LimitNOFILE=) or lower "openFileCache.max".'
+    )
+  }
+
+  invalidate (path: string | { under: string }): void {
+    if (typeof path === 'string') {
+      for (const scope of this.#scopes) this.#forget(path + scope)
+      return
+    }
+    const directory = path.under.endsWith(sep) ? path.under.slice(0, -1) : path.under
+    const below = directory + sep
+    for (const key of [...this.#index.keys(), ...this.#flights.keys()]) {
+      if (key.startsWith(below) || pathOf(key) === directory) this.#forget(key)
+    }
+  }
+
+  clear (): void {
+    for (const key of [...this.#index.keys(), ...this.#flights.keys()]) this.#forget(key)
+  }
+
+  #forget (key: string): void {
+    const entry = this.#index.peek(key)
+    if (entry !== undefined) this.#index.drop(entry)
+    this.#index.deleteNegative(key)
+    const flight = this.#flights.get(key)
+    if (flight !== undefined) flight.isSuperseded = true
+  }
+
+  close (): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  async #close (): Promise<void> {
+    this.clear()
+    this.#timer.stop()
+    await Promise.all(this.#landings)
+    await this.#descriptors.closed()
+  }
+
+  stats (): OpenFileCacheStats {
+    return {
+      hits: this.#hits,
+      misses: this.#misses,
+      negativeHits: this.#negativeHits,
+      revalidations: this.#revalidations,
+      evictions: this.#evictions,
+      opens: this.#descriptors.opens,
+      closes: this.#descriptors.closes,
+      entries: this.#index.entries,
+      negativeEntries: this.#index.negativeEntries,
+      openFiles: this.#descriptors.opens - this.#descriptors.closes,
+      leases: this.#descriptors.leases,
+      bodyBytes: this.#index.bodyBytes,
+      poolBytes: 0
+    }
+  }
+}
+
+function newFlight (key: string, path: string, links: LinkPolicy | undefined): Flight {
+  return { key, path, links, waiters: [], issuedAt: 0, checkedAt: 0, isSuperseded: false, next: undefined }
+}
+
+/** Whether an unchanged entry answers all who wait: it must still be there, and readable for a request. */
+function isStillEnough (flight: Flight, entry: FileEntry): boolean {
+  return !entry.dropped && (entry.isReadable || flight.waiters.length === 0)
+}
+
+function leaseOf (entry: FileEntry): Lease {
+  return entry.file === undefined ? entry.memory : new DescriptorLease(entry.file)
+}
+
+/** The path, alone for those who follow every link, so that the hot key is no new string. */
+function keyOf (path: string, links: LinkPolicy | undefined): string {
+  return links === undefined ? path : path + scopeOf(links)
+}
+
+function scopeOf (links: LinkPolicy): string {
+  return `\0${links.symlinks}\0${links.root}`
+}
+
+function pathOf (key: string): string {
+  const end = key.indexOf('\0')
+  return end === -1 ? key : key.slice(0, end)
+}
