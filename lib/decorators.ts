@@ -1,0 +1,53 @@
+import { create as contentDisposition } from 'content-disposition'
+import { refuse as refuseOption } from './cache-options'
+import { readSendOptions } from './options'
+import { resolveName } from './resolve-path'
+import { refuse } from './respond'
+import { refuseWith } from './send'
+import type { FastifyReply } from 'fastify'
+import type { Mount } from './mount'
+import type { CachedStaticOptions, SendOptions } from '../types/index'
+
+export interface ReplyDecorators {
+  sendFile (this: FastifyReply, filename: string, rootPath?: string | SendOptions, options?: SendOptions): FastifyReply
+  download (this: FastifyReply, filepath: string, filename?: string | SendOptions, options?: SendOptions): FastifyReply
+}
+
+/** `registered`: the options that a call's own go over. */
+export function replyDecorators (mount: Mount, registered: CachedStaticOptions): ReplyDecorators {
+  // Called from anywhere, a timer too: errors go to the reply, they are not thrown.
+  function serve (reply: FastifyReply, name: unknown, options: SendOptions | undefined, disposition?: string): void {
+    try {
+      if (typeof name !== 'string') refuseOption('filename', 'a file name', name)
+      const send = options === undefined ? mount.settings.send : readSendOptions(options, registered)
+      const target = send.root === undefined ? 'not-found' : resolveName(name, send.root, send.dotfiles)
+      if (typeof target === 'string') return refuseWith(reply, refuse(target))
+      const search = { target, index: send.index, fallback: undefined }
+      const exchange = { request: reply.request, reply, search, send, disposition }
+      const selection = mount.select(search)
+      if (!(selection instanceof Promise)) return mount.transmit(exchange, selection)
+      selection.then((selection) => mount.transmit(exchange, selection)).catch((error) => reply.send(error))
+    } catch (error) {
+      reply.send(error)
+    }
+  }
+
+  return {
+    sendFile (filename, rootPath, options) {
+      const own = typeof rootPath === 'object' ? rootPath : options
+      serve(this, filename, typeof rootPath === 'string' ? { ...own, root: rootPath } : own)
+      return this
+    },
+    download (filepath, filename, options) {
+      const own = typeof filename === 'object' ? filename : options
+      const name = typeof filename === 'string' ? filename : String(filepath)
+      serve(this, filepath, own, contentDisposition(baseName(name)))
+      return this
+    }
+  }
+}
+
+/** RFC 6266 4.3: only the last segment. Lone surrogates have no UTF-8 form. */
+function baseName (name: string): string {
+  return Buffer.from(name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1)).toString()
+}
