@@ -131,4 +131,3 @@ function fallsBack ({ pathname }: Target, request: FastifyRequest): boolean {
   if (pathname.includes('.', pathname.lastIndexOf('/'))) return false
   return /(?:^|,)[\t ]*text\/html[\t ]*(?:,|$|;(?![\t ]*q=0(?:\.0*)?[\t ]*(?:,|$)))/i.test(request.headers.accept ?? '')
 }
-

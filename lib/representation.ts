@@ -28,16 +28,17 @@ export function describe (
   const tag = settings.etag === true ? weakTag(snapshot.size, mtimeMs) : etag
   // 8.8.2.1: a modification time in the future is replaced by the present.
   const lastModified = settings.lastModified ? Math.floor(Math.min(mtimeMs, now) / 1000) * 1000 : undefined
-  const contentType = mediaType(path, types)
 
   const notModifiedFields: Record<string, string> = {}
   if (settings.acceptRanges) notModifiedFields['accept-ranges'] = 'bytes'
   if (settings.cacheControl !== undefined) notModifiedFields['cache-control'] = settings.cacheControl
   if (lastModified !== undefined) notModifiedFields['last-modified'] = formatHttpDate(lastModified)
   if (tag !== undefined) notModifiedFields.etag = tag
-  const fields = { ...notModifiedFields }
-  if (contentType !== undefined) fields['content-type'] = contentType
-  fields['content-length'] = String(snapshot.size)
+  const fields = {
+    ...notModifiedFields,
+    'content-type': mediaType(path, types),
+    'content-length': String(snapshot.size)
+  }
 
   return Object.freeze({
     snapshot,
@@ -53,9 +54,8 @@ function weakTag (size: number, mtimeMs: number): string {
   return `W/"${size.toString(16)}-${mtimeMs.toString(16)}"`
 }
 
-function mediaType (path: string, types: ReadonlyMap<string, string>): string | undefined {
-  const type = types.get(extensionOf(path)) ?? mime.getType(path)
-  if (type === null) return undefined
+function mediaType (path: string, types: ReadonlyMap<string, string>): string {
+  const type = types.get(extensionOf(path)) ?? mime.getType(path) ?? 'application/octet-stream'
   return isUtf8MimeType(type) && !/;\s*charset=/i.test(type) ? `${type}; charset=utf-8` : type
 }
 
