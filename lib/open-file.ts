@@ -27,6 +27,7 @@ export class OpenFile {
 
 /** A lease of a descriptor. Counted from its construction. */
 export class DescriptorLease implements Lease {
+  readonly kind = 'file'
   snapshot: FileSnapshot
   bytes: Buffer | undefined
   readonly #file: OpenFile
@@ -83,6 +84,10 @@ export class DescriptorLease implements Lease {
 /** A lease that borrows no descriptor: bytes in memory, or metadata only. Shared by all who ask. */
 export class MemoryLease implements Lease {
   constructor (readonly snapshot: FileSnapshot, readonly bytes: Buffer | undefined) {}
+
+  get kind (): 'file' | 'directory' {
+    return this.snapshot.kind
+  }
 
   get state (): 'held' | 'metadata-only' {
     return this.bytes === undefined ? 'metadata-only' : 'held'

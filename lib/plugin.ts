@@ -43,7 +43,7 @@ async function checkRoot (fastify: FastifyInstance, { send: { root } }: Settings
   if (root === undefined) return
   const answer = await cache.open(root, policy, false)
   cache.invalidate(root)
-  if ('state' in answer) {
+  if (answer.kind !== 'negative') {
     answer.release()
     if (answer.snapshot.kind !== 'directory') throw new INVALID_OPTION('root', `must be a directory, but ${root} is a file`)
   } else if (answer.errno === 'ENOENT') {

@@ -51,9 +51,9 @@ async function selectByOpening (
   try {
     for (;;) {
       const answer = await cache.open(candidates.path, policy, counts)
-      const selection = 'state' in answer
-        ? candidates.judge(answer.snapshot, answer)
-        : candidates.judge(answer, undefined)
+      const selection = answer.kind === 'negative'
+        ? candidates.judge(answer, undefined)
+        : candidates.judge(answer.snapshot, answer)
       if (selection !== undefined) return selection
     }
   } catch (error) {

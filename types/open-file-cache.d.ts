@@ -61,7 +61,7 @@ export interface LookupPolicyOptions {
   /**
    * Remember that a path is missing or forbidden: `true` for `valid`, a duration for that long, `false` never.
    * (nginx: `open_file_cache_errors`)
-   * @default '1s'
+   * @default '1s', but no longer than a `valid` given beside it
    */
   errors?: boolean | Duration
   /**
@@ -125,6 +125,7 @@ export interface Negative {
  * - `metadata-only`: a directory, or a file of which only `snapshot` is known; `open()` the path for its bytes.
  */
 export interface Lease {
+  readonly kind: 'file' | 'directory'
   readonly state: 'open' | 'held' | 'metadata-only'
   readonly snapshot: FileSnapshot
   /** The whole file, when held: never write into it. */
@@ -182,8 +183,8 @@ export interface OpenFileCacheStats {
  *
  * ```js
  * const cache = new OpenFileCache({ valid: '5s' })
- * const lease = cache.lease(path) ?? await cache.open(path)
- * if (lease.kind === 'negative') … else try { … } finally { lease.release() }
+ * const answer = cache.lease(path) ?? await cache.open(path)
+ * if (answer.kind === 'negative') … else try { … } finally { answer.release() }
  * ```
  */
 export class OpenFileCache {
