@@ -49,7 +49,7 @@ export function evaluateRange (field: string | undefined, size: number): RangeOu
 function onlyRangeSpec (set: string): string {
   let spec = ''
   let next = 0
-  while (next <= set.length) {
+  while (next < set.length) {
     let start = next
     const comma = set.indexOf(',', start)
     let end = comma === -1 ? set.length : comma
@@ -80,7 +80,7 @@ export function ifRangeHolds (field: string | undefined, validators: Validators)
   // Strong comparison: a weak tag does not begin with a quote, on either side. One tag, not a list.
   if (field.startsWith('"')) return field === validators.etag
   // 13.1.5 wants a date only as a strong validator (8.8.2.2), and two changes within one second
-  // would belie ours. We take it, as every server does: players resume by it.
+  // would belie ours. We take it, as nginx and @fastify/static do: players resume by it.
   const date = parseHttpDate(field)
   return date !== undefined && date === validators.lastModified
 }
