@@ -1,3 +1,4 @@
+import { isAbsolute } from 'node:path'
 import { parse } from '@lukeed/ms'
 import { INVALID_OPTION_VALUE } from './errors'
 import type { LinkPolicy, LookupPolicy, LookupPolicyOptions, OpenFileCacheOptions } from '../types/open-file-cache'
@@ -101,7 +102,8 @@ export function lookupPolicy (options: LookupPolicyOptions = {}, base = POLICY):
   return Object.freeze({
     valid,
     minUses: given.minUses === undefined ? base.minUses : count('openFileCache.minUses', given.minUses, 1),
-    errors: errorsDuration(given.errors, valid, base.errors),
+    // Whoever shortens `valid` and says nothing of errors wants no older "not there" either.
+    errors: errorsDuration(given.errors, valid, given.valid === undefined ? base.errors : Math.min(base.errors, valid)),
     links: given.links === undefined ? base.links : linkPolicy(given.links)
   })
 }
@@ -117,7 +119,7 @@ function linkPolicy (links: unknown): LinkPolicy {
   if (symlinks !== 'within-root' && symlinks !== 'deny') {
     refuse('openFileCache.links.symlinks', "'within-root' or 'deny'", symlinks)
   }
-  if (typeof root !== 'string') refuse('openFileCache.links.root', 'an absolute path', root)
+  if (typeof root !== 'string' || !isAbsolute(root)) refuse('openFileCache.links.root', 'an absolute path', root)
   return Object.freeze({ symlinks, root })
 }
 

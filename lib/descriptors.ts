@@ -91,6 +91,7 @@ export class Descriptors {
     // Borrowed by the read itself: a lease released meanwhile must not close under it.
     file.borrows++
     this.#fs.read(file.fd, buffer, offset, length, position, (error, bytesRead) => {
+      if (error !== null) this.#dropEntryOf(file)
       this.#giveBack(file)
       callback(error, bytesRead)
     })
@@ -107,16 +108,16 @@ export class Descriptors {
     }
   }
 
-  async #currentRemote (file: OpenFile): Promise<FileSnapshot> {
+  #currentRemote (file: OpenFile): Promise<FileSnapshot> {
     file.borrows++
-    try {
-      return this.#adopt(file, await this.#fs.fstat(file.fd))
-    } catch (error) {
+    const known = file.snapshot
+    return this.#fs.fstat(file.fd).then((stat) => {
+      // A newer answer may have overtaken this one: it is still the caller's, but says nothing about now.
+      return file.snapshot === known || isSameVersion(stat, file.snapshot) ? this.#adopt(file, stat) : stat as FileSnapshot
+    }).catch((error: unknown) => {
       this.#dropEntryOf(file)
       throw error
-    } finally {
-      this.#giveBack(file)
-    }
+    }).finally(() => this.#giveBack(file))
   }
 
   #adopt (file: OpenFile, stat: FileStat): FileSnapshot {
@@ -126,8 +127,14 @@ export class Descriptors {
     }
     if (isSameVersion(stat, known)) return known
     file.snapshot = stat as FileSnapshot
+    file.bytes = undefined
+    file.settled = false
     const entry = file.entry
-    if (entry?.dropped === false && entry.snapshot === known && !entry.isHeld) this.#index.adopt(entry, file.snapshot)
+    if (entry?.dropped === false && entry.snapshot === known && !entry.isHeld) {
+      this.#index.adopt(entry, file.snapshot)
+      // What changed may be the permissions, which a descriptor does not show: the next check opens the path again.
+      entry.settled = false
+    }
     return file.snapshot
   }
 
@@ -148,6 +155,8 @@ export class Descriptors {
       const entry = file.entry
       if (file.bytes === undefined || entry === undefined || entry.dropped || !entry.retained) return
       if (entry.isHeld || entry.snapshot !== file.snapshot) return
+      // Checked by another descriptor since: these bytes would count as fresh for longer than they are.
+      if (!file.bytes.settled && file.bytes.readAt < entry.validatedAt) return
       this.orphan(entry)
       this.#index.hold(entry, file.bytes)
     } catch (error) {
@@ -164,12 +173,13 @@ export class Descriptors {
       const before = file.snapshot
       if (before.size > this.#maxFileSize) return
       const startedAt = this.#clock.wall()
+      const readAt = this.#clock.now()
       // Not from Node's shared pool: a small slice would keep 8 KiB alive.
       const buffer = Buffer.allocUnsafeSlow(before.size)
       const length = await this.#readFully(file.fd, buffer)
       const after = this.#adopt(file, await this.#fs.fstat(file.fd))
       if (after !== before || length !== before.size) continue
-      file.bytes = { buffer, settled: isSettled(before, startedAt) }
+      file.bytes = { buffer, readAt, settled: isSettled(before, startedAt) }
       return
     }
   }

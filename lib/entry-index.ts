@@ -14,6 +14,7 @@ export class FileEntry {
   file: OpenFile | undefined
   /** The lease that needs no descriptor: held bytes, or metadata alone. */
   memory: MemoryLease
+  /** Whether a `stat` that agrees proves the entry; otherwise its next check opens the path again. */
   settled = true
   /** Smallest `valid` that used the entry since its last check. */
   minValid = Infinity
@@ -90,7 +91,8 @@ export class EntryIndex {
     })
     this.#open = new LRUCache({
       max: Math.max(1, Math.min(options.maxOpen, options.max)),
-      dispose: (entry, _key, reason) => { if (reason === 'evict') options.onMaxOpen(entry) }
+      // After, not during: who closes the descriptor deletes the key, which breaks the list that is being evicted from.
+      disposeAfter: (entry, _key, reason) => { if (reason === 'evict') options.onMaxOpen(entry) }
     })
   }
 
@@ -176,7 +178,7 @@ export class EntryIndex {
 
   hold (entry: FileEntry, bytes: HeldBytes): void {
     entry.memory = new MemoryLease(entry.snapshot, bytes.buffer)
-    entry.settled = bytes.settled
+    entry.settled &&= bytes.settled
     // lru-cache takes no size of 0, and nothing has to go for an empty file.
     if (bytes.buffer.length > 0) this.#held.set(entry.key, entry, { size: bytes.buffer.length })
   }
@@ -190,7 +192,6 @@ export class EntryIndex {
 
   #forgetBytes (entry: FileEntry): void {
     entry.memory = new MemoryLease(entry.snapshot, undefined)
-    entry.settled = true
   }
 
   drop (entry: FileEntry): void {
@@ -205,6 +206,7 @@ export class EntryIndex {
   #dropped (entry: FileEntry): void {
     entry.dropped = true
     this.#held.delete(entry.key)
+    this.#forgetBytes(entry)
     this.#options.onDrop(entry)
   }
 

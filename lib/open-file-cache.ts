@@ -76,7 +76,10 @@ export class OpenFileCache implements Contract.OpenFileCache {
     this.#index = new EntryIndex({
       ...capacity,
       maxOpen: Math.max(1, Math.floor(this.#fs.descriptorLimit() / 2)),
-      onDrop: (entry) => this.#descriptors.orphan(entry),
+      onDrop: (entry) => {
+        this.#timer.forget(entry)
+        this.#descriptors.orphan(entry)
+      },
       onMaxOpen: (entry) => {
         this.#descriptors.orphan(entry)
         this.#warnOfLimit()
@@ -229,7 +232,8 @@ export class OpenFileCache implements Contract.OpenFileCache {
   #landFile (flight: Flight, file: OpenFile, isStored: boolean): void {
     if (isStored) {
       const wasReadable = this.#index.peek(flight.key)?.isReadable === true
-      const entry = this.#store(flight, file.snapshot)
+      const entry = this.#store(flight, file.snapshot, file.bytes?.buffer)
+      entry.settled = file.settled
       file.snapshot = entry.snapshot
       file.entry = entry
       this.#countUses(flight, entry)
@@ -269,7 +273,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
   }
 
   /** The entry of the flight's key, brought to `snapshot`, without descriptor or bytes. */
-  #store (flight: Flight, snapshot: FileSnapshot): FileEntry {
+  #store (flight: Flight, snapshot: FileSnapshot, bytes?: Buffer): FileEntry {
     let entry = this.#index.peek(flight.key)
     if (entry !== undefined && entry.snapshot.kind !== snapshot.kind) {
       this.#index.drop(entry)
@@ -282,7 +286,9 @@ export class OpenFileCache implements Contract.OpenFileCache {
       return entry
     }
     this.#descriptors.orphan(entry)
-    this.#index.adopt(entry, isSameVersion(snapshot, entry.snapshot) ? entry.snapshot : snapshot)
+    const before = entry.memory.bytes
+    const isOther = before !== undefined && bytes?.equals(before) === false
+    this.#index.adopt(entry, !isOther && isSameVersion(snapshot, entry.snapshot) ? entry.snapshot : snapshot)
     entry.validatedAt = flight.checkedAt
     this.#timer.checked(entry)
     return entry

@@ -5,6 +5,8 @@ import type { FileEntry } from './entry-index'
 /** Bytes of one version, and whether a later write in the same clock tick could still hide behind its times. */
 export interface HeldBytes {
   readonly buffer: Buffer
+  /** When reading began. */
+  readonly readAt: number
   readonly settled: boolean
 }
 
@@ -21,7 +23,9 @@ export class OpenFile {
     readonly owner: Descriptors,
     readonly fd: number,
     readonly isRemote: boolean,
-    public snapshot: FileSnapshot
+    public snapshot: FileSnapshot,
+    /** Whether `snapshot` shows no change since the path was opened: one may have been of the permissions. */
+    public settled: boolean
   ) {}
 }
 
@@ -48,15 +52,21 @@ export class DescriptorLease implements Lease {
     if (this.bytes !== undefined) return this.snapshot
     this.#mustNotBeReleased()
     const current = this.#file.owner.current(this.#file)
-    if (current instanceof Promise) return current.then((snapshot) => { this.snapshot = snapshot; return snapshot })
-    this.snapshot = current
-    return current
+    if (current instanceof Promise) return current.then((snapshot) => this.#known(snapshot))
+    return this.#known(current)
+  }
+
+  /** Filled while a slow `fstat` was under way: the snapshot of the bytes stands. */
+  #known (snapshot: FileSnapshot): FileSnapshot {
+    if (this.bytes === undefined) this.snapshot = snapshot
+    return this.snapshot
   }
 
   async fill (): Promise<void> {
     if (this.bytes !== undefined) return
     this.#mustNotBeReleased()
     await this.#file.owner.fill(this.#file)
+    if (this.bytes !== undefined) return
     this.snapshot = this.#file.snapshot
     this.bytes = this.#file.bytes?.buffer
   }
@@ -111,7 +121,8 @@ export function isSameFile (a: FileStat, b: FileStat): boolean {
 }
 
 export function isSameVersion (a: FileStat, b: FileStat): boolean {
-  return isSameFile(a, b) && a.size === b.size && a.mtimeNs === b.mtimeNs && a.ctimeNs === b.ctimeNs && a.kind === b.kind
+  return isSameFile(a, b) && a.size === b.size && a.mtimeNs === b.mtimeNs && a.ctimeNs === b.ctimeNs &&
+    a.kind === b.kind && a.mode === b.mode && a.uid === b.uid && a.gid === b.gid
 }
 
 const SETTLING_NS = 2_000_000_000n

@@ -1,4 +1,4 @@
-import { sep } from 'node:path'
+import { relative, sep } from 'node:path'
 import { OpenFile } from './open-file'
 import type { Descriptors } from './descriptors'
 import type { Clock, FileSnapshot, FileSystem, LinkPolicy, Negative } from '../types/open-file-cache'
@@ -36,6 +36,22 @@ export function failureOf (error: unknown): Opened {
   return SPECIAL.includes(code) ? { kind: 'negative', errno: 'ENOENT' } : { kind: 'failed', error }
 }
 
+/** Links on the way change too fast for the policy to be proven. */
+class Unproven extends Error {
+  readonly code = 'EAGAIN'
+}
+
+/** Failures after which a path is opened again, and how often at most. */
+const RETRIES = { stale: 1, exhausted: 1, unproven: 2 }
+
+function retryOf (outcome: Opened): keyof typeof RETRIES | undefined {
+  if (outcome.kind !== 'failed') return undefined
+  if (outcome.error instanceof Unproven) return 'unproven'
+  const code = codeOf(outcome.error)
+  if (code === 'ESTALE') return 'stale'
+  return code === 'EMFILE' || code === 'ENFILE' ? 'exhausted' : undefined
+}
+
 /** Opens paths: first the descriptor, then what it is, then whether it may be used. */
 export class Opening {
   readonly #fs: FileSystem
@@ -51,51 +67,46 @@ export class Opening {
 
   /** `wantsBytes`: a small file is read whole at once. */
   async open (target: Target, wantsBytes: () => boolean): Promise<Opened> {
-    const retries = new Set(['descriptors', 'stale', 'links'])
-    for (;;) {
-      target.checkedAt = this.#clock.now()
-      const outcome = await this.#openOnce(target, wantsBytes)
-      if (outcome === 'outside') {
-        // The root, or a link on the way, may have been swapped between two calls.
-        if (retries.delete('links')) continue
-        return { kind: 'negative', errno: 'ELOOP' }
-      }
-      if (outcome.kind === 'failed') {
-        const code = codeOf(outcome.error)
-        if (code === 'ESTALE' && retries.delete('stale')) continue
-        const isExhausted = code === 'EMFILE' || code === 'ENFILE'
-        if (isExhausted && retries.delete('descriptors') && await this.#descriptors.reclaim()) continue
-      }
-      return outcome
+    const left = { ...RETRIES }
+    let outcome = await this.#openOnce(target, wantsBytes)
+    for (let retry = retryOf(outcome); retry !== undefined && left[retry]-- > 0; retry = retryOf(outcome)) {
+      if (retry === 'exhausted' && !await this.#descriptors.reclaim()) break
+      outcome = await this.#openOnce(target, wantsBytes)
     }
+    return outcome
   }
 
-  async #openOnce ({ path, links }: Target, wantsBytes: () => boolean): Promise<Opened | 'outside'> {
+  async #openOnce (target: Target, wantsBytes: () => boolean): Promise<Opened> {
+    target.checkedAt = this.#clock.now()
+    const openedAt = this.#clock.wall()
     let fd: number
     try {
-      fd = await this.#descriptors.open(path)
+      fd = await this.#descriptors.open(target.path)
     } catch (error) {
-      return this.#refused(path, links, error)
+      return this.#refused(target, error)
     }
-    let isKept = false
-    try {
-      const stat = await this.#fs.fstat(fd)
-      if (stat.kind === 'other') return { kind: 'negative', errno: 'ENOENT' }
-      if (links !== undefined && !await this.#isAllowed(fd, path, links)) return 'outside'
-      if (stat.kind === 'directory') return { kind: 'directory', snapshot: stat as FileSnapshot }
-      const file = new OpenFile(this.#descriptors, fd, await this.#isRemote(path, stat.dev), stat as FileSnapshot)
-      if (wantsBytes()) await this.#descriptors.readWhole(file)
-      isKept = true
-      return { kind: 'file', file }
-    } catch (error) {
-      return failureOf(error)
-    } finally {
-      if (!isKept) this.#descriptors.close(fd)
+    const outcome = await this.#examined(fd, openedAt, target, wantsBytes).catch(failureOf)
+    if (outcome.kind !== 'file') this.#descriptors.close(fd)
+    return outcome
+  }
+
+  async #examined (fd: number, openedAt: number, { path, links }: Target, wantsBytes: () => boolean): Promise<Opened> {
+    const stat = await this.#fs.fstat(fd)
+    if (stat.kind === 'other') return { kind: 'negative', errno: 'ENOENT' }
+    if (links !== undefined && !await this.#isAllowed(fd, path, links)) {
+      if (await this.#leadsOut(path, links)) return { kind: 'negative', errno: 'ELOOP' }
+      throw new Unproven('links on the way keep changing')
     }
+    if (stat.kind === 'directory') return { kind: 'directory', snapshot: stat as FileSnapshot }
+    const isRemote = await this.#isRemote(path, stat.dev)
+    const isUnchanged = stat.ctimeNs <= BigInt(Math.round(openedAt * 1e6))
+    const file = new OpenFile(this.#descriptors, fd, isRemote, stat as FileSnapshot, isUnchanged)
+    if (wantsBytes()) await this.#descriptors.readWhole(file)
+    return { kind: 'file', file }
   }
 
   /** A directory that may be entered but not read (on Windows, any directory) is a directory all the same. */
-  async #refused (path: string, links: LinkPolicy | undefined, error: unknown): Promise<Opened> {
+  async #refused ({ path, links }: Target, error: unknown): Promise<Opened> {
     if (links === undefined && MAYBE_DIRECTORY.includes(codeOf(error))) {
       const stat = await this.#fs.stat(path).catch(() => undefined)
       if (stat?.kind === 'directory') return { kind: 'directory', snapshot: stat as FileSnapshot }
@@ -104,11 +115,25 @@ export class Opening {
   }
 
   async #isAllowed (fd: number, path: string, links: LinkPolicy): Promise<boolean> {
-    const [root, real] = await Promise.all([this.#fs.realpath(links.root), this.#fs.realpathOf(fd, path)])
-    const below = root.endsWith(sep) ? root : root + sep
-    if (links.symlinks === 'within-root') return real === root || real.startsWith(below)
-    const relative = path.slice(links.root.length).replace(/^[\\/]/, '')
-    return real === (relative === '' ? root : below + relative)
+    const looks = [this.#fs.realpath(links.root), this.#fs.realpathOf(fd, path)] as const
+    // When one fails the caller closes `fd`: not while the other still looks at it.
+    await Promise.allSettled(looks)
+    const [root, real] = await Promise.all(looks)
+    return isWithin(root, real, path, links)
+  }
+
+  /**
+   * Whether the path leads where its policy forbids while the root stands still. That the descriptor is elsewhere proves
+   * nothing: its file may have been renamed or unlinked, or the root swapped, since it was opened.
+   */
+  async #leadsOut (path: string, links: LinkPolicy): Promise<boolean> {
+    try {
+      const root = await this.#fs.realpath(links.root)
+      const real = await this.#fs.realpath(path)
+      return !isWithin(root, real, path, links) && await this.#fs.realpath(links.root) === root
+    } catch {
+      return false
+    }
   }
 
   /** Asked once per device. */
@@ -120,4 +145,11 @@ export class Opening {
     asked.then((isRemote) => this.#remoteDevices.set(dev, isRemote), () => this.#remoteDevices.delete(dev))
     return asked
   }
+}
+
+function isWithin (root: string, real: string, path: string, { root: givenRoot, symlinks }: LinkPolicy): boolean {
+  const below = root.endsWith(sep) ? root : root + sep
+  if (symlinks === 'within-root') return real === root || real.startsWith(below)
+  const way = relative(givenRoot, path)
+  return real === (way === '' ? root : below + way)
 }

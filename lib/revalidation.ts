@@ -23,7 +23,7 @@ export interface RevalidationWork {
 export class RevalidationTimer {
   readonly #clock: Clock
   readonly #work: RevalidationWork
-  readonly #wheel = new Map<number, FileEntry[]>()
+  readonly #wheel = new Map<number, Set<FileEntry>>()
   #backlog: FileEntry[] = []
   #nextInBacklog = 0
   #checking = 0
@@ -53,17 +53,25 @@ export class RevalidationTimer {
     const period = Math.max(valid, LEAST_VALID)
     // Early enough for a tick and a queue of others to pass before the answer goes stale.
     const lead = Math.min(period / 2, Math.max(2 * TICK, period / 8))
-    const tick = Math.ceil((entry.validatedAt + period - lead) / TICK)
+    const tick = Math.floor((entry.validatedAt + period - lead) / TICK)
     if (entry.due === tick) return
+    this.forget(entry)
     entry.due = tick
     const slot = this.#wheel.get(tick)
-    if (slot === undefined) this.#wheel.set(tick, [entry])
-    else slot.push(entry)
+    if (slot === undefined) this.#wheel.set(tick, new Set([entry]))
+    else slot.add(entry)
   }
 
   /** The entry was checked: due again only after its next use. */
   checked (entry: FileEntry): void {
     entry.minValid = Infinity
+    this.forget(entry)
+  }
+
+  /** The entry is not due any more. What is forgotten must not live on in the wheel for as long as its `valid`. */
+  forget (entry: FileEntry): void {
+    const slot = this.#wheel.get(entry.due)
+    if (slot?.delete(entry) === true && slot.size === 0) this.#wheel.delete(entry.due)
     entry.due = NOT_DUE
   }
 
@@ -74,7 +82,6 @@ export class RevalidationTimer {
       if (tick * TICK > now) continue
       this.#wheel.delete(tick)
       for (const entry of slot) {
-        if (entry.dropped || entry.due !== tick) continue
         entry.due = QUEUED
         this.#backlog.push(entry)
       }
@@ -88,8 +95,8 @@ export class RevalidationTimer {
     while (this.#checking < CONCURRENCY) {
       const entry = this.#backlog[this.#nextInBacklog++]
       if (entry === undefined) return this.#clearBacklog()
-      // A request may have checked it meanwhile.
-      if (entry.dropped || entry.due !== QUEUED) continue
+      // A request may have checked it meanwhile, or somebody forgotten it.
+      if (entry.due !== QUEUED) continue
       this.#checking++
       this.#work.check(entry).then(() => {
         this.#checking--
