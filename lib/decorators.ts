@@ -16,10 +16,10 @@ export interface ReplyDecorators {
 /** `registered`: the options that a call's own go over. */
 export function replyDecorators (mount: Mount, registered: CachedStaticOptions): ReplyDecorators {
   // Called from anywhere, a timer too: errors go to the reply, they are not thrown.
-  function serve (reply: FastifyReply, name: unknown, options: SendOptions | undefined, disposition?: string): void {
+  function serve (reply: FastifyReply, name: unknown, options: SendOptions | null | undefined, disposition?: string): void {
     try {
       if (typeof name !== 'string') refuseOption('filename', 'a file name', name)
-      const send = options === undefined ? mount.settings.send : readSendOptions(options, registered)
+      const send = options == null ? mount.settings.send : readSendOptions(options, registered)
       const target = send.root === undefined ? 'not-found' : resolveName(name, send.root, send.dotfiles)
       if (typeof target === 'string') return refuseWith(reply, refuse(target))
       const search = { target, index: send.index, fallback: undefined }
@@ -34,20 +34,21 @@ export function replyDecorators (mount: Mount, registered: CachedStaticOptions):
 
   return {
     sendFile (filename, rootPath, options) {
-      const own = typeof rootPath === 'object' ? rootPath : options
-      serve(this, filename, typeof rootPath === 'string' ? { ...own, root: rootPath } : own)
+      serve(this, filename, typeof rootPath === 'string' ? { ...options, root: rootPath } : rootPath ?? options)
       return this
     },
     download (filepath, filename, options) {
-      const own = typeof filename === 'object' ? filename : options
-      const name = typeof filename === 'string' ? filename : String(filepath)
-      serve(this, filepath, own, contentDisposition(baseName(name)))
+      const isNamed = typeof filename === 'string'
+      const name = isNamed ? filename : filepath
+      serve(this, filepath, isNamed ? options : filename ?? options, contentDisposition(baseName(name)))
       return this
     }
   }
 }
 
 /** RFC 6266 4.3: only the last segment. Lone surrogates have no UTF-8 form. */
-function baseName (name: string): string {
+function baseName (name: unknown): string {
+  // The caller's mistake, which `serve` reports.
+  if (typeof name !== 'string') return ''
   return Buffer.from(name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1)).toString()
 }

@@ -1,8 +1,7 @@
-import { BodyFault } from './file-body'
 import { toStats } from './file-system'
 import { describe } from './representation'
 import { refuse, respond } from './respond'
-import { openBody, refuseWith, sendBody, sendBytes, setHead } from './send'
+import { isAbandoned, openBody, refuseWith, sendBody, sendBytes, setHead } from './send'
 import { select, selectAgain } from './select'
 import { refuse as refuseOption } from './cache-options'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -21,8 +20,6 @@ export interface Exchange {
   /** Value of Content-Disposition. */
   readonly disposition: string | undefined
 }
-
-const NO_BYTES = Buffer.alloc(0)
 
 /** A registration at work: from what was selected to what is sent. */
 export class Mount {
@@ -46,6 +43,7 @@ export class Mount {
   /** Sends what was selected. A selection's lease becomes ours. */
   transmit (exchange: Exchange, selection: Selection): void {
     if (selection.kind === 'failed') return refuseWith(exchange.reply, refuse(selection.reason))
+    if (isAbandoned(exchange.reply)) return selection.lease?.release()
     const lease = selection.lease ?? this.#cache.lease(selection.path, this.#policy)
     if (lease?.bytes === undefined) {
       this.#transmitSlowly(exchange, selection, lease).catch((error) => exchange.reply.send(error))
@@ -65,6 +63,7 @@ export class Mount {
     const retries = new Set(['ESTALE', 'ERR_FILE_CHANGED'])
     let found = selected
     let lease = leased
+    let filled: Lease | undefined
     try {
       for (;;) {
         try {
@@ -74,22 +73,27 @@ export class Mount {
             found = selection
             lease = selection.lease as Lease
           }
-          const snapshot = await lease.current()
+          const borrowed = lease
+          const snapshot = await reading(() => borrowed.current())
+          if (isAbandoned(reply)) return
           const plan = this.#plan(exchange, found, snapshot)
           if (plan.kind === 'refusal') return refuseWith(reply, plan)
           const { body: range } = plan
           if (range === undefined || range.end < range.start) {
-            return this.#sendInMemory(exchange, found, snapshot, plan, NO_BYTES)
+            return this.#sendInMemory(exchange, found, snapshot, plan, Buffer.alloc(0))
           }
-          if (lease.bytes !== undefined) return this.#sendInMemory(exchange, found, snapshot, plan, lease.bytes)
-          if (lease.state === 'metadata-only') {
+          if (borrowed.bytes !== undefined) return this.#sendInMemory(exchange, found, snapshot, plan, borrowed.bytes)
+          if (borrowed.state === 'metadata-only') {
             lease = undefined
             continue
           }
-          await lease.fill()
-          // The bytes may be of a newer version than the plan.
-          if (lease.bytes !== undefined) continue
-          const body = await openBody(reply, lease, range, found.path)
+          if (filled !== borrowed) {
+            filled = borrowed
+            await reading(() => borrowed.fill())
+            // Bytes or descriptor may be of a newer version than the plan.
+            if (borrowed.bytes !== undefined || borrowed.snapshot !== snapshot) continue
+          }
+          const body = await reading(() => openBody(reply, borrowed, range, found.path))
           lease = undefined
           try {
             this.#setHead(exchange, found, snapshot, plan)
@@ -99,9 +103,10 @@ export class Mount {
           }
           return sendBody(reply, body)
         } catch (error) {
-          const code = String((error as NodeJS.ErrnoException | null)?.code)
-          if (!(error instanceof BodyFault) && !/^E[A-Z0-9]+$/.test(code)) throw error
-          if (!retries.delete(code)) return refuseWith(reply, refuse(error))
+          if (!(error instanceof ReadFailure)) throw error
+          if (isAbandoned(reply)) return
+          const cause = error.cause as NodeJS.ErrnoException
+          if (!retries.delete(String(cause.code))) return refuseWith(reply, refuse(cause))
           this.#cache.invalidate(found.path)
           lease?.release()
           lease = undefined
@@ -132,14 +137,24 @@ export class Mount {
 
   #setHead ({ reply, disposition }: Exchange, found: Found, snapshot: FileSnapshot, plan: FilePlan): void {
     const { setHeaders } = this.settings
-    if (disposition !== undefined) reply.header('content-disposition', disposition)
-    setHead(reply, plan, setHeaders && (() => setHeaders(reply, found.path, toStats(snapshot))))
+    setHead(reply, plan, disposition, setHeaders && (() => setHeaders(reply, found.path, toStats(snapshot))))
   }
 
   #sendInMemory (exchange: Exchange, found: Found, snapshot: FileSnapshot, plan: FilePlan, bytes: Buffer): void {
     this.#setHead(exchange, found, snapshot, plan)
     if (plan.body === undefined) exchange.reply.send()
     else sendBytes(exchange.reply, bytes, plan.body, found.path)
+  }
+}
+
+/** Told from what a function of the application throws, which may look like an errno too. */
+class ReadFailure extends Error {}
+
+async function reading<T> (call: () => T | Promise<T>): Promise<T> {
+  try {
+    return await call()
+  } catch (cause) {
+    throw new ReadFailure('the file cannot be read', { cause })
   }
 }
 

@@ -2,9 +2,10 @@ import { isAbsolute, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { duration, refuse } from './cache-options'
 import { INVALID_OPTION } from './errors'
+import { childPath } from './resolve-path'
 import type { CachedStaticOptions, EtagFunction, SendOptions } from '../types/index'
 import type { OpenFileCache as Cache } from '../types/open-file-cache'
-import type { DotfilesPolicy } from './resolve-path'
+import type { DotfilesPolicy, TargetPath } from './resolve-path'
 
 /** What holds for one response: a registration's options, or those with a call's own over them. */
 export interface SendSettings {
@@ -79,7 +80,7 @@ export function readOptions (options: CachedStaticOptions): Settings {
   if (given.setHeaders !== undefined && typeof given.setHeaders !== 'function') {
     refuse('setHeaders', 'a function', given.setHeaders)
   }
-  const openFileCache = given.openFileCache ?? {}
+  const openFileCache = given.openFileCache === undefined ? {} : given.openFileCache
   if (openFileCache !== false && (typeof openFileCache !== 'object' || openFileCache === null)) {
     refuse('openFileCache', 'an object of options, an OpenFileCache, or false', openFileCache)
   }
@@ -90,13 +91,14 @@ export function readOptions (options: CachedStaticOptions): Settings {
     decorateReply: boolean('decorateReply', given.decorateReply),
     setHeaders: given.setHeaders,
     types: readTypes(given.types),
-    fallback: given.fallback === undefined ? undefined : fileName('fallback', given.fallback),
+    fallback: given.fallback === undefined ? undefined : readFallback(given.fallback),
     openFileCache
   })
 }
 
 /** The settings for one `sendFile` or `download`: a call's options over those of the registration. */
 export function readSendOptions (options: SendOptions, registered: CachedStaticOptions): SendSettings {
+  if (typeof options !== 'object') refuse('options', 'an object', options)
   const own = withoutUndefined(options)
   refuseUnbuilt(own)
   for (const name of Object.keys(own)) {
@@ -126,15 +128,21 @@ function cacheControlField (maxAge: number, immutable: boolean): string {
 }
 
 function readRoot (root: unknown): string {
-  if (root instanceof URL) {
-    if (root.protocol !== 'file:') refuse('root', 'an absolute path or a file URL', root.href)
-    return resolve(fileURLToPath(root))
-  }
+  if (root instanceof URL) return readRoot(pathOf(root))
   if (Array.isArray(root)) throw new INVALID_OPTION('root', 'is an array, but several roots are not supported yet')
   if (typeof root !== 'string') refuse('root', 'an absolute path or a file URL', root)
   if (!isAbsolute(root) || root.includes('\0')) refuse('root', 'an absolute path', root)
   // Not realpath: releases are swapped by link.
   return resolve(root)
+}
+
+function pathOf (url: URL): string {
+  try {
+    return fileURLToPath(url)
+  } catch {
+    // Not of a file, or with a host, or with an encoded slash.
+    refuse('root', 'an absolute path or a file URL', url.href)
+  }
 }
 
 function readPrefix (prefix: unknown): string {
@@ -150,7 +158,12 @@ function readDotfiles (value: unknown): DotfilesPolicy {
 function readIndex (value: unknown): readonly string[] {
   if (value === false) return []
   const names = Array.isArray(value) ? value : [value]
-  return Object.freeze(names.map((name) => fileName('index', name, ', a list of them, or false')))
+  return Object.freeze(names.map((name) => {
+    if (typeof name !== 'string' || childPath('/' as TargetPath, name) === undefined) {
+      refuse('index', 'a file name, a list of them, or false', name)
+    }
+    return name
+  }))
 }
 
 function readTypes (value: unknown): ReadonlyMap<string, string> {
@@ -161,7 +174,7 @@ function readTypes (value: unknown): ReadonlyMap<string, string> {
   }
   for (const [extension, type] of Object.entries(value)) {
     if (!/^\.[^./\\]+$/.test(extension)) refuse(`types['${extension}']`, "named by an extension such as '.ts'", type)
-    if (typeof type !== 'string' || !/^[\w.+-]+\/[\w.+-]+(\s*;.*)?$/.test(type)) {
+    if (typeof type !== 'string' || !/^[\w.+-]+\/[\w.+-]+(?:[\t ]*;[\t\x20-\x7e]*)?$/.test(type)) {
       refuse(`types['${extension}']`, "a media type such as 'text/plain'", type)
     }
     types.set(extension.slice(1).toLowerCase(), type)
@@ -174,8 +187,8 @@ function boolean (name: string, value: unknown, orElse = ''): boolean {
   return value
 }
 
-function fileName (name: string, value: unknown, orElse = ''): string {
-  if (typeof value !== 'string' || value === '' || value.endsWith('/')) refuse(name, `a file name${orElse}`, value)
+function readFallback (value: unknown): string {
+  if (typeof value !== 'string' || value === '' || value.endsWith('/')) refuse('fallback', 'a file name', value)
   return value
 }
 

@@ -1,3 +1,4 @@
+import { refuse as refuseOption } from './cache-options'
 import { replyDecorators } from './decorators'
 import { INVALID_OPTION } from './errors'
 import { Mount } from './mount'
@@ -31,7 +32,7 @@ export async function plugin (fastify: FastifyInstance, options: CachedStaticOpt
   const mount = new Mount(settings, use.cache, use.policy)
   if (use.isPublic && !fastify.hasDecorator('openFileCache')) fastify.decorate('openFileCache', use.cache)
   if (settings.decorateReply) {
-    const { sendFile, download } = replyDecorators(mount, options)
+    const { sendFile, download } = replyDecorators(mount, { ...options })
     fastify.decorateReply('sendFile', sendFile)
     fastify.decorateReply('download', download)
   }
@@ -58,7 +59,7 @@ function addRoute (fastify: FastifyInstance, mount: Mount, root: string): void {
   const { send, prefix } = settings
   const fallback = settings.fallback === undefined ? undefined : fallbackPath(settings.fallback, root)
   const { useSemicolonDelimiter, routerOptions } = fastify.initialConfig as RouterConfig
-  const cutsAtSemicolon = routerOptions?.useSemicolonDelimiter ?? useSemicolonDelimiter ?? false
+  const cutsAtSemicolon = routerOptions?.useSemicolonDelimiter ?? useSemicolonDelimiter
 
   if (!fastify.hasRequestDecorator(kConsultation)) fastify.decorateRequest(kConsultation, null)
 
@@ -104,7 +105,7 @@ function addRoute (fastify: FastifyInstance, mount: Mount, root: string): void {
 }
 
 interface RouterConfig {
-  readonly useSemicolonDelimiter?: boolean
+  readonly useSemicolonDelimiter: boolean
   readonly routerOptions?: { readonly useSemicolonDelimiter?: boolean }
 }
 
@@ -122,12 +123,12 @@ function climbs (params: Record<string, string>): boolean {
 
 function fallbackPath (name: string, root: string): TargetPath {
   const target = resolveName(name, root, 'allow')
-  if (typeof target === 'string') throw new INVALID_OPTION('fallback', 'must be a file name below "root"')
+  if (typeof target === 'string') refuseOption('fallback', 'a file name below "root"', name)
   return target.path
 }
 
 /** A page of the application, not one of its assets, and asked for by a browser that navigates. */
 function fallsBack ({ pathname }: Target, request: FastifyRequest): boolean {
   if (pathname.includes('.', pathname.lastIndexOf('/'))) return false
-  return /(?:^|,)[\t ]*text\/html[\t ]*(?:,|$|;(?![\t ]*q=0(?:\.0*)?[\t ]*(?:,|$)))/i.test(request.headers.accept ?? '')
+  return /(?:^|,)[\t ]*text\/html[\t ]*(?:,|$|;(?!(?:[^,]*;)?[\t ]*q=0(?:\.0*)?[\t ]*(?:[,;]|$)))/i.test(request.headers.accept ?? '')
 }

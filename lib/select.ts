@@ -80,7 +80,8 @@ class Candidates {
     // A directory is asked for: its index answers or nothing does, so there is no need to look at the directory.
     if (search.target.trailingSlash && search.index.length > 0) {
       this.#stage = 'index'
-      this.#toNextIndex()
+      // No name of an index file fits: only the target itself can tell what is missing.
+      if (this.#toNextIndex() !== undefined) this.#stage = 'target'
     }
   }
 

@@ -6,18 +6,25 @@ import type { FilePlan, Refusal } from './respond'
 import type { ByteRange } from './range'
 import type { Lease } from '../types/open-file-cache'
 
+// RFC 9110 15.4.5: no content, nothing to say of it, whoever has said it.
+const CONTENT_FIELDS = ['content-length', 'content-type', 'content-encoding', 'content-range', 'content-language']
+
 /** Status and fields of the plan, then what the user's `setHeaders` has to add. */
-export function setHead (reply: FastifyReply, plan: FilePlan, setHeaders: (() => void) | undefined): void {
+export function setHead (
+  reply: FastifyReply, plan: FilePlan, disposition: string | undefined, setHeaders: (() => void) | undefined
+): void {
   if (plan.status !== undefined) reply.code(plan.status)
   reply.headers(plan.fields)
-  if (setHeaders === undefined) return
+  if (disposition !== undefined) reply.header('content-disposition', disposition)
   try {
-    setHeaders()
+    setHeaders?.()
   } catch (error) {
-    // An error must not carry the file's validators or lifetime.
-    for (const name of Object.keys(plan.fields)) reply.removeHeader(name)
+    // An error must not carry the file's status, validators or lifetime.
+    if (plan.status !== undefined) reply.code(200)
+    for (const name of [...Object.keys(plan.fields), 'content-disposition']) reply.removeHeader(name)
     throw error
   }
+  if (plan.status === 304) for (const name of CONTENT_FIELDS) reply.removeHeader(name)
 }
 
 export function refuseWith (reply: FastifyReply, { error, fields }: Refusal): void {
@@ -46,14 +53,37 @@ export function openBody (reply: FastifyReply, lease: Lease, range: ByteRange, p
 export function sendBody (reply: FastifyReply, body: FileBody): void {
   // Hooks may fail, or wrap the body and leave it: the response ends it in any case.
   onClose(reply, () => body.destroy())
-  reply.send(body)
+  if (!isAbandoned(reply)) reply.send(body)
 }
 
 /** Calls back when the response is over, complete or not; at once when it is. */
 export function onClose (reply: FastifyReply, callback: () => void): void {
-  // The response of HTTP/2's compatibility API does not know that it was destroyed: its stream does.
-  if (reply.raw.destroyed || streamOf(reply)?.destroyed === true) callback()
-  else reply.raw.once('close', callback)
+  if (isOver(reply)) return callback()
+  const { raw } = reply
+  raw.once('close', callback)
+  // When the client leaves, Node closes neither an HTTP/2 stream that is reset with NO_ERROR while it is blocked ...
+  streamOf(reply)?.once('aborted', callback)
+  // ... nor a pipelined response that waits for its turn, without a socket.
+  if (raw.socket === null) {
+    const { socket } = reply.request.raw
+    socket.setMaxListeners(socket.getMaxListeners() + 1)
+    socket.once('close', callback)
+    raw.once('close', () => {
+      socket.off('close', callback)
+      socket.setMaxListeners(socket.getMaxListeners() - 1)
+    })
+  }
+}
+
+/** The client left before it was answered: there is nobody to send to, and that is no error. */
+export function isAbandoned (reply: FastifyReply): boolean {
+  return isOver(reply) && !reply.sent
+}
+
+function isOver (reply: FastifyReply): boolean {
+  // The response does not always know: over HTTP/2 its stream does, over HTTP/1.1 the socket.
+  const stream = streamOf(reply)
+  return reply.raw.destroyed || (stream === undefined ? reply.request.raw.socket.destroyed : stream.destroyed || stream.aborted)
 }
 
 function streamOf (reply: FastifyReply): ServerHttp2Stream | undefined {

@@ -1,4 +1,4 @@
-import { capacityConflicts } from './cache-options'
+import { capacityConflicts, lookupPolicy } from './cache-options'
 import { CACHE_CONFLICT } from './errors'
 import { isOpenFileCache } from './options'
 import { OpenFileCache } from './open-file-cache'
@@ -35,13 +35,8 @@ export function joinCache (fastify: FastifyInstance, option: Settings['openFileC
   const conflicts = server[kShared] === undefined ? [] : capacityConflicts(option, server[kShared].cache.capacity)
   if (conflicts.length > 0) throw new CACHE_CONFLICT(conflicts.map((name) => `"openFileCache.${name}"`).join(', '))
   const shared = server[kShared] ??= { cache: new OpenFileCache(option), users: 0 }
-  const { valid, minUses, errors, links } = option
-  const policy = shared.cache.policy({
-    ...(valid !== undefined && { valid }),
-    ...(minUses !== undefined && { minUses }),
-    ...(errors !== undefined && { errors }),
-    ...(links !== undefined && { links })
-  })
+  // Not `cache.policy()`: what the first registration chose is not the default of the others.
+  const policy = lookupPolicy(option)
   shared.users++
   return {
     cache: shared.cache,

@@ -1,0 +1,169 @@
+import t from 'tap'
+import { readOptions } from '../lib/options'
+import { describe } from '../lib/representation'
+import { LAST_MODIFIED, MTIME, tagOf } from './fixtures/fake-site'
+import type { CachedStaticOptions } from '../types/index'
+import type { FileSnapshot } from '../types/open-file-cache'
+
+const DAY = 86_400_000
+
+function snapshotOf (size: number, mtimeNs = BigInt(MTIME) * 1_000_000n): FileSnapshot {
+  return Object.freeze({
+    kind: 'file',
+    dev: 1n,
+    ino: 2n,
+    size,
+    mtimeNs,
+    ctimeNs: mtimeNs,
+    atimeNs: mtimeNs,
+    birthtimeNs: mtimeNs,
+    mode: 0o100644,
+    nlink: 1,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+    blksize: 4096,
+    blocks: 8
+  })
+}
+
+interface Case {
+  path?: string
+  snapshot?: FileSnapshot
+  options?: CachedStaticOptions
+  etag?: string
+  now?: number
+}
+
+function made ({ path = '/www/a.txt', snapshot = snapshotOf(4), options, etag, now = MTIME + DAY }: Case = {}) {
+  const { send, types } = readOptions({ root: '/www', ...options })
+  return describe(path, snapshot, send, types, etag, now)
+}
+
+const typeOf = (path: string, types = {}) => made({ path, options: { types } }).fields['content-type']
+
+t.test('the fields of a 200, in the order in which they are sent', async (t) => {
+  t.strictSame(Object.entries(made().fields), [
+    ['accept-ranges', 'bytes'],
+    ['cache-control', 'public, max-age=0'],
+    ['last-modified', LAST_MODIFIED],
+    ['etag', tagOf(4)],
+    ['content-type', 'text/plain; charset=utf-8'],
+    ['content-length', '4']
+  ])
+})
+
+t.test('the fields of a 304 are those of the 200 without Content-Length and Content-Type', async (t) => {
+  t.strictSame(Object.entries(made().notModifiedFields), [
+    ['accept-ranges', 'bytes'],
+    ['cache-control', 'public, max-age=0'],
+    ['last-modified', LAST_MODIFIED],
+    ['etag', tagOf(4)]
+  ])
+})
+
+t.test('what an option switches off is absent, not empty', async (t) => {
+  const off: CachedStaticOptions = { acceptRanges: false, cacheControl: false, lastModified: false, etag: false }
+  const representation = made({ options: off })
+  t.strictSame(Object.keys(representation.fields), ['content-type', 'content-length'])
+  t.strictSame(representation.notModifiedFields, {})
+  t.equal(representation.etag, undefined)
+  t.equal(representation.lastModified, undefined)
+})
+
+t.test('it is made once, and cannot be changed by those who share it', async (t) => {
+  const representation = made()
+  t.ok(Object.isFrozen(representation))
+  t.ok(Object.isFrozen(representation.fields))
+  t.ok(Object.isFrozen(representation.notModifiedFields))
+})
+
+t.test('it knows the snapshot that it describes', async (t) => {
+  const snapshot = snapshotOf(7)
+  t.equal(made({ snapshot }).snapshot, snapshot)
+})
+
+t.test('the entity-tag', async (t) => {
+  t.test('is weak, of size and modification time in hexadecimal', async (t) => {
+    t.equal(made({ snapshot: snapshotOf(255, 1_700_000_000_000_000_000n) }).etag, 'W/"ff-18bcfe56800"')
+    t.equal(made({ snapshot: snapshotOf(0, 0n) }).etag, 'W/"0-0"')
+  })
+
+  t.test('rounds the modification time to a millisecond, as fs.Stats does', async (t) => {
+    t.equal(made({ snapshot: snapshotOf(1, 1_499_999n) }).etag, 'W/"1-1"')
+    t.equal(made({ snapshot: snapshotOf(1, 1_500_000n) }).etag, 'W/"1-2"')
+  })
+
+  t.test('is that of the time on the disk, also when it lies in the future', async (t) => {
+    t.equal(made({ now: MTIME - DAY }).etag, tagOf(4))
+  })
+
+  t.test('is the one that was given, with etag as a function', async (t) => {
+    const representation = made({ options: { etag: () => 'unused here' }, etag: '"abc"' })
+    t.equal(representation.etag, '"abc"')
+    t.equal(representation.fields.etag, '"abc"')
+    t.equal(representation.notModifiedFields.etag, '"abc"')
+  })
+
+  t.test('is absent when the function gave none', async (t) => {
+    const { etag, fields } = made({ options: { etag: () => undefined } })
+    t.equal(etag, undefined)
+    t.notOk('etag' in fields)
+  })
+})
+
+t.test('Last-Modified', async (t) => {
+  t.test('is truncated to the second', async (t) => {
+    const { fields, lastModified } = made({ snapshot: snapshotOf(4, BigInt(MTIME) * 1_000_000n + 999_000_000n) })
+    t.equal(fields['last-modified'], LAST_MODIFIED)
+    t.equal(lastModified, MTIME)
+  })
+
+  t.test('is the present for a time in the future (RFC 9110 8.8.2.1)', async (t) => {
+    const { fields, lastModified } = made({ now: MTIME - DAY + 500 })
+    t.equal(fields['last-modified'], 'Wed, 28 Feb 2024 12:30:15 GMT')
+    t.equal(lastModified, MTIME - DAY)
+  })
+
+  t.test('may lie before 1970', async (t) => {
+    t.equal(made({ snapshot: snapshotOf(4, -1n) }).fields['last-modified'], 'Thu, 01 Jan 1970 00:00:00 GMT')
+    t.equal(made({ snapshot: snapshotOf(4, -1_000_000n) }).fields['last-modified'], 'Wed, 31 Dec 1969 23:59:59 GMT')
+  })
+})
+
+t.test('Content-Type', async (t) => {
+  t.test('goes by the extension, in any case', async (t) => {
+    t.equal(typeOf('/www/a.png'), 'image/png')
+    t.equal(typeOf('/www/a.PNG'), 'image/png')
+    t.equal(typeOf('/www/a.b.svg'), 'image/svg+xml')
+    t.equal(typeOf('/www/m.js.gz'), 'application/gzip')
+  })
+
+  t.test('says that texts are UTF-8', async (t) => {
+    t.equal(typeOf('/www/a.html'), 'text/html; charset=utf-8')
+    t.equal(typeOf('/www/a.js'), 'application/javascript; charset=utf-8')
+    t.equal(typeOf('/www/a.json'), 'application/json; charset=utf-8')
+    t.equal(typeOf('/www/a.wasm'), 'application/wasm')
+  })
+
+  t.test('is application/octet-stream for what has no known extension', async (t) => {
+    for (const path of ['/www/LICENSE', '/www/a.no-such-type', '/www/a.', '/www/html', '/w.html/x', '/www/.html']) {
+      t.equal(typeOf(path), 'application/octet-stream', path)
+    }
+  })
+
+  t.test('is that of the types option before all others', async (t) => {
+    const types = { '.TS': 'text/plain', '.html': 'application/xhtml+xml', '.x': 'text/x; Charset=latin1' }
+    t.equal(typeOf('/www/a.ts', types), 'text/plain; charset=utf-8')
+    t.equal(typeOf('/www/a.TS', types), 'text/plain; charset=utf-8')
+    t.equal(typeOf('/www/a.html', types), 'application/xhtml+xml')
+    t.equal(typeOf('/www/a.x', types), 'text/x; Charset=latin1', 'a charset of its own stays')
+    t.equal(typeOf('/www/a.png', types), 'image/png')
+    t.equal(typeOf('/www/ts', types), 'application/octet-stream', 'a name without a dot has no extension')
+  })
+})
+
+t.test('Content-Length is the size of the version described', async (t) => {
+  t.equal(made({ snapshot: snapshotOf(0) }).fields['content-length'], '0')
+  t.equal(made({ snapshot: snapshotOf(5_000_000_000) }).fields['content-length'], '5000000000')
+})
