@@ -19,7 +19,7 @@ export class FileBody extends Readable {
   readonly #lease: Lease
   readonly #size: number
   readonly #mtimeNs: bigint
-  readonly #onFault: () => void
+  readonly #onFault: (cause: Error) => Error
   #position: number
   #remaining: number
   #first: Buffer | undefined
@@ -28,10 +28,10 @@ export class FileBody extends Readable {
 
   /**
    * Reads the first bytes before anything is sent, so that a file that cannot be read still gets a right status.
-   * @param onFault called before the stream errors, when it errors: the response must not look complete
+   * @param onFault called before the stream errors, when it errors, for the error: the response must not look complete
    * @throws the errno error of the read, or a BodyFault; the lease is then still the caller's
    */
-  static async open (lease: Lease, path: string, range: ByteRange, onFault: () => void): Promise<FileBody> {
+  static async open (lease: Lease, path: string, range: ByteRange, onFault: (cause: Error) => Error): Promise<FileBody> {
     const body = new FileBody(lease, path, range, onFault)
     body.#first = await new Promise<Buffer>((resolve, reject) => {
       body.#next((error, chunk) => {
@@ -42,7 +42,7 @@ export class FileBody extends Readable {
     return body
   }
 
-  private constructor (lease: Lease, path: string, range: ByteRange, onFault: () => void) {
+  private constructor (lease: Lease, path: string, range: ByteRange, onFault: (cause: Error) => Error) {
     super({ highWaterMark: CHUNK })
     this.path = path
     this.#lease = lease
@@ -68,8 +68,7 @@ export class FileBody extends Readable {
       } else if (error === null) {
         this.#deliver(chunk)
       } else {
-        this.#onFault()
-        this.destroy(error)
+        this.destroy(this.#onFault(error))
       }
     })
   }

@@ -1,5 +1,6 @@
 import { toStats } from './file-system'
 import { describe } from './representation'
+import { resolveName } from './resolve-path'
 import { refuse, respond } from './respond'
 import { isAbandoned, openBody, refuseWith, sendBody, sendBytes, setHead } from './send'
 import { select, selectAgain } from './select'
@@ -7,6 +8,7 @@ import { refuse as refuseOption } from './cache-options'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { SendSettings, Settings } from './options'
 import type { Representation } from './representation'
+import type { TargetPath } from './resolve-path'
 import type { FilePlan, ResponsePlan } from './respond'
 import type { Found, Search, Selection } from './select'
 import type { FileSnapshot, Lease, LookupPolicy, OpenFileCache } from '../types/open-file-cache'
@@ -21,6 +23,8 @@ export interface Exchange {
   readonly disposition: string | undefined
 }
 
+const NO_BYTES = Buffer.alloc(0)
+
 /** A registration at work: from what was selected to what is sent. */
 export class Mount {
   readonly settings: Settings
@@ -28,12 +32,15 @@ export class Mount {
   readonly #policy: LookupPolicy
   /** Fields are made once per version of a file. */
   readonly #representations = new WeakMap<FileSnapshot, Representation>()
-  readonly #fallbacks = new WeakMap<FileSnapshot, Representation>()
+  /** The page of a single-page application. */
+  readonly fallback: TargetPath | undefined
 
   constructor (settings: Settings, cache: OpenFileCache, policy: LookupPolicy) {
     this.settings = settings
     this.#cache = cache
     this.#policy = policy
+    const { fallback, send: { root } } = settings
+    this.fallback = fallback === undefined || root === undefined ? undefined : fallbackPath(fallback, root)
   }
 
   select (search: Search): Selection | Promise<Selection> {
@@ -46,6 +53,8 @@ export class Mount {
     if (isAbandoned(exchange.reply)) return selection.lease?.release()
     const lease = selection.lease ?? this.#cache.lease(selection.path, this.#policy)
     if (lease?.bytes === undefined) {
+      // What the look-up said of it is enough for HEAD, 304, 412 and 416.
+      if (lease === undefined && this.#sendWithoutBody(exchange, selection)) return
       this.#transmitSlowly(exchange, selection, lease).catch((error) => exchange.reply.send(error))
       return
     }
@@ -83,10 +92,6 @@ export class Mount {
             return this.#sendInMemory(exchange, found, snapshot, plan, Buffer.alloc(0))
           }
           if (borrowed.bytes !== undefined) return this.#sendInMemory(exchange, found, snapshot, plan, borrowed.bytes)
-          if (borrowed.state === 'metadata-only') {
-            lease = undefined
-            continue
-          }
           if (filled !== borrowed) {
             filled = borrowed
             await reading(() => borrowed.fill())
@@ -117,21 +122,29 @@ export class Mount {
     }
   }
 
+  #sendWithoutBody (exchange: Exchange, found: Found): boolean {
+    const plan = this.#plan(exchange, found, found.snapshot)
+    if (plan.kind === 'file' && plan.body !== undefined) return false
+    if (plan.kind === 'refusal') refuseWith(exchange.reply, plan)
+    else this.#sendInMemory(exchange, found, found.snapshot, plan, NO_BYTES)
+    return true
+  }
+
   #plan ({ request, reply, send }: Exchange, found: Found, snapshot: FileSnapshot): ResponsePlan {
     const facts = { method: request.method, headers: request.headers, hasOwnStatus: reply.statusCode !== 200 }
     return respond(this.#representation(send, found, snapshot), facts, send.acceptRanges)
   }
 
   #representation (send: SendSettings, found: Found, snapshot: FileSnapshot): Representation {
-    const memo = found.isFallback ? this.#fallbacks : this.#representations
     const isOwn = send === this.settings.send
-    const known = isOwn ? memo.get(snapshot) : undefined
+    const known = isOwn ? this.#representations.get(snapshot) : undefined
     if (known !== undefined) return known
     const etag = typeof send.etag === 'function' ? entityTag(send.etag(found.path, toStats(snapshot))) : undefined
-    // The page of an application must not live as long as its hashed assets.
-    const settings = found.isFallback && send.cacheControl !== undefined ? { ...send, cacheControl: 'no-cache' } : send
+    // The page of an application must not live as long as its hashed assets, by whatever path it was reached.
+    const isPage = isOwn && found.path === this.fallback && send.cacheControl !== undefined
+    const settings = isPage ? { ...send, cacheControl: 'no-cache' } : send
     const made = describe(found.path, snapshot, settings, this.settings.types, etag, Date.now())
-    if (isOwn) memo.set(snapshot, made)
+    if (isOwn) this.#representations.set(snapshot, made)
     return made
   }
 
@@ -156,6 +169,12 @@ async function reading<T> (call: () => T | Promise<T>): Promise<T> {
   } catch (cause) {
     throw new ReadFailure('the file cannot be read', { cause })
   }
+}
+
+function fallbackPath (name: string, root: string): TargetPath {
+  const target = resolveName(name, root, 'allow')
+  if (typeof target === 'string') refuseOption('fallback', 'a file name below "root"', name)
+  return target.path
 }
 
 function entityTag (tag: string | undefined): string | undefined {

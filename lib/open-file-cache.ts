@@ -111,7 +111,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
   lease (path: string, policy = this.#policy): Lease | undefined {
     const now = this.#clock.now()
     const entry = this.#freshEntry(keyOf(path, policy.links), policy, now)
-    if (entry === undefined) return undefined
+    if (entry?.isReadable !== true) return undefined
     entry.usedAt = now
     return leaseOf(entry)
   }

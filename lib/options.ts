@@ -146,7 +146,8 @@ function pathOf (url: URL): string {
 }
 
 function readPrefix (prefix: unknown): string {
-  if (typeof prefix !== 'string' || !prefix.startsWith('/')) refuse('prefix', "a text that begins with '/'", prefix)
+  // @fastify/autoload makes '' of '/'.
+  if (typeof prefix !== 'string' || !/^(?:\/|$)/.test(prefix)) refuse('prefix', "a text that begins with '/'", prefix)
   return prefix.endsWith('/') ? prefix : prefix + '/'
 }
 

@@ -1,15 +1,14 @@
-import { refuse as refuseOption } from './cache-options'
 import { replyDecorators } from './decorators'
 import { INVALID_OPTION } from './errors'
 import { Mount } from './mount'
 import { readOptions } from './options'
-import { resolveName, resolvePath } from './resolve-path'
+import { resolvePath } from './resolve-path'
 import { refuse } from './respond'
-import { onClose, refuseWith } from './send'
+import { kHead, onClose, refuseWith, withdrawHead } from './send'
 import { joinCache } from './shared-cache'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Settings } from './options'
-import type { Rejection, Target, TargetPath } from './resolve-path'
+import type { Rejection, Target } from './resolve-path'
 import type { Search, Selection } from './select'
 import type { CacheUse } from './shared-cache'
 import type { CachedStaticOptions } from '../types/index'
@@ -31,12 +30,20 @@ export async function plugin (fastify: FastifyInstance, options: CachedStaticOpt
 
   const mount = new Mount(settings, use.cache, use.policy)
   if (use.isPublic && !fastify.hasDecorator('openFileCache')) fastify.decorate('openFileCache', use.cache)
+  if (!fastify.hasReplyDecorator(kHead)) fastify.decorateReply(kHead, null)
+  // `setHeaders` may throw, an `onSend` hook fail, or hold back a body that cannot be read to its end.
+  fastify.addHook('onError', (_request, reply, _error, done) => {
+    withdrawHead(reply)
+    done()
+  })
   if (settings.decorateReply) {
     const { sendFile, download } = replyDecorators(mount, { ...options })
     fastify.decorateReply('sendFile', sendFile)
     fastify.decorateReply('download', download)
   }
-  if (settings.serve) addRoute(fastify, mount, settings.send.root as string)
+  if (!settings.serve) return
+  await checkFallback(fastify, mount, use)
+  addRoute(fastify, mount, settings.send.root as string)
 }
 
 /** A root that is missing may appear later; one that is no directory will not become one. */
@@ -54,10 +61,18 @@ async function checkRoot (fastify: FastifyInstance, { send: { root } }: Settings
   }
 }
 
+async function checkFallback (fastify: FastifyInstance, { fallback }: Mount, { cache, policy }: CacheUse): Promise<void> {
+  if (fallback === undefined) return
+  const answer = await cache.open(fallback, policy, false)
+  cache.invalidate(fallback)
+  if (answer.kind !== 'negative') answer.release()
+  if (answer.kind !== 'file') fastify.log.warn(`"fallback" file "${fallback}" must exist`)
+}
+
 function addRoute (fastify: FastifyInstance, mount: Mount, root: string): void {
   const { settings } = mount
   const { send, prefix } = settings
-  const fallback = settings.fallback === undefined ? undefined : fallbackPath(settings.fallback, root)
+  const { fallback } = mount
   const { useSemicolonDelimiter, routerOptions } = fastify.initialConfig as RouterConfig
   const cutsAtSemicolon = routerOptions?.useSemicolonDelimiter ?? useSemicolonDelimiter
 
@@ -119,12 +134,6 @@ function climbs (params: Record<string, string>): boolean {
     if (name !== '*' && (params[name] === '..' || params[name] === '.')) return true
   }
   return false
-}
-
-function fallbackPath (name: string, root: string): TargetPath {
-  const target = resolveName(name, root, 'allow')
-  if (typeof target === 'string') refuseOption('fallback', 'a file name below "root"', name)
-  return target.path
 }
 
 /** A page of the application, not one of its assets, and asked for by a browser that navigates. */

@@ -11,8 +11,6 @@ export interface Found {
   readonly snapshot: FileSnapshot
   /** What had to be awaited: borrowed, and the selection's to release. */
   readonly lease: Lease | undefined
-  /** Instead of a target that is missing. */
-  readonly isFallback: boolean
 }
 
 export interface Failed {
@@ -95,7 +93,7 @@ class Candidates {
           lease?.release()
           return this.#absent()
         }
-        if (this.#search.index.length === 0) return failed('EISDIR')
+        if (this.#search.index.length === 0) return this.#search.target.trailingSlash ? failed('EISDIR') : this.#absent()
         this.#stage = 'index'
         return this.#toNextIndex()
       case 'index':
@@ -127,7 +125,7 @@ class Candidates {
   }
 
   #found (snapshot: FileSnapshot, lease: Lease | undefined): Found {
-    return { kind: 'found', path: this.path, snapshot, lease, isFallback: this.#stage === 'fallback' }
+    return { kind: 'found', path: this.path, snapshot, lease }
   }
 }
 

@@ -1,4 +1,5 @@
 import { constants } from 'node:http2'
+import { READ_FAILED } from './errors'
 import { FileBody } from './file-body'
 import type { FastifyReply } from 'fastify'
 import type { ServerHttp2Stream } from 'node:http2'
@@ -9,22 +10,30 @@ import type { Lease } from '../types/open-file-cache'
 // RFC 9110 15.4.5: no content, nothing to say of it, whoever has said it.
 const CONTENT_FIELDS = ['content-length', 'content-type', 'content-encoding', 'content-range', 'content-language']
 
+/** The plan whose head the reply has. */
+export const kHead = Symbol('fastify-cached-static.head')
+
+type HeadedReply = FastifyReply & { [kHead]?: FilePlan | null }
+
 /** Status and fields of the plan, then what the user's `setHeaders` has to add. */
 export function setHead (
-  reply: FastifyReply, plan: FilePlan, disposition: string | undefined, setHeaders: (() => void) | undefined
+  reply: HeadedReply, plan: FilePlan, disposition: string | undefined, setHeaders: (() => void) | undefined
 ): void {
+  reply[kHead] = plan
   if (plan.status !== undefined) reply.code(plan.status)
   reply.headers(plan.fields)
   if (disposition !== undefined) reply.header('content-disposition', disposition)
-  try {
-    setHeaders?.()
-  } catch (error) {
-    // An error must not carry the file's status, validators or lifetime.
-    if (plan.status !== undefined) reply.code(200)
-    for (const name of [...Object.keys(plan.fields), 'content-disposition']) reply.removeHeader(name)
-    throw error
-  }
+  setHeaders?.()
   if (plan.status === 304) for (const name of CONTENT_FIELDS) reply.removeHeader(name)
+}
+
+/** Before an error goes out, whoever made it: it must not carry the file's status, validators or lifetime. */
+export function withdrawHead (reply: HeadedReply): void {
+  const plan = reply[kHead]
+  if (plan == null) return
+  reply[kHead] = null
+  if (plan.status !== undefined) reply.code(200)
+  for (const name of [...Object.keys(plan.fields), 'content-disposition']) reply.removeHeader(name)
 }
 
 export function refuseWith (reply: FastifyReply, { error, fields }: Refusal): void {
@@ -47,7 +56,11 @@ export function sendBytes (reply: FastifyReply, bytes: Buffer, range: ByteRange,
 
 /** The first bytes of a body that is read from a leased descriptor; the head can still change. */
 export function openBody (reply: FastifyReply, lease: Lease, range: ByteRange, path: string): Promise<FileBody> {
-  return FileBody.open(lease, path, range, () => reset(reply))
+  return FileBody.open(lease, path, range, (cause) => {
+    reset(reply)
+    // A hook may have held the head back: then this is what the client is told.
+    return Object.assign(new READ_FAILED(), { cause })
+  })
 }
 
 export function sendBody (reply: FastifyReply, body: FileBody): void {

@@ -1,7 +1,7 @@
 import { parse } from 'content-disposition'
 import t from 'tap'
 import cachedStatic from '../lib/index'
-import { deliverAll } from './fixtures/engine'
+import { deliver, deliverAll } from './fixtures/engine'
 import { LAST_MODIFIED, makeHot, put, ROOT, siteTest, tagOf } from './fixtures/fake-site'
 import { settled } from './fixtures/fake-world'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -128,12 +128,13 @@ t.test('sendFile', async (t) => {
     '/d/': (reply) => reply.sendFile('d/'),
     '/e': (reply) => reply.sendFile('e'),
     '/x': (reply) => reply.sendFile('e', { index: ['y', 'x'] }),
-    '/none': (reply) => reply.sendFile('d', { index: false })
+    '/none': (reply) => reply.sendFile('d', { index: false }),
+    '/none/': (reply) => reply.sendFile('d/', { index: false })
   }), async (t, { get }) => {
     for (let round = 0; round < 2; round++) {
       for (const [url, body] of [['/d', 'index'], ['/d/', 'index'], ['/x', 'x']] as const) t.equal((await get(url)).body, body)
-      t.equal((await get('/e')).statusCode, 404)
-      t.strictSame((await get('/none')).json(), FORBIDDEN)
+      for (const url of ['/e', '/none']) t.equal((await get(url)).statusCode, 404, url)
+      t.strictSame((await get('/none/')).json(), FORBIDDEN)
     }
   })
 
@@ -419,6 +420,43 @@ t.test('errors go to the reply, and are never thrown', async (t) => {
     t.strictSame(await site.held(), { leases: 0, openFiles: 0 })
     t.strictSame(site.log.filter(({ level }) => level >= 40), [])
   })
+})
+
+t.test('sendFile gives back what it borrowed', async (t) => {
+  siteTest(t, 'of a file that was held in memory, and changed', withRoutes({ '/': (reply) => reply.sendFile('a.txt') }, {}, { minUses: 1 }), async (t, site) => {
+    await makeHot(site, '/')
+    for (const text of ['second', 'third!!']) {
+      put(site, '/www/a.txt', text)
+      site.clock.jump(30_000)
+      t.match(await site.get('/'), { statusCode: 200, body: text, headers: { etag: tagOf(text.length) } })
+      t.strictSame(await site.held(), { leases: 0, openFiles: 0 })
+    }
+  })
+
+  for (const call of ['fstat', 'read'] as const) {
+    let raw: { destroy (): void } | undefined
+    siteTest(t, `when the client left during ${call}, and reads nothing more for it`, withRoutes({
+      '/': (reply) => {
+        raw = reply.raw
+        reply.sendFile('big.bin')
+      }
+    }), async (t, site) => {
+      site.fs.remote = true
+      site.fs.isManual = true
+      const request = site.get('/')
+      request.catch(() => {})
+      for (const name of ['open', 'fstat', 'isRemote', ...(call === 'read' ? ['fstat'] : [])]) await deliver(site.fs, name)
+      t.strictSame(site.fs.pending.map(({ name }) => name), [call])
+      raw?.destroy()
+      await settled()
+      site.fs.isManual = false
+      await deliverAll(site.fs)
+      await t.rejects(request, { code: 'LIGHT_ECONNRESET' })
+      t.equal(site.fs.count('read'), call === 'read' ? 1 : 0)
+      t.strictSame(await site.held(), { leases: 0, openFiles: 0 })
+      t.strictSame(site.log.filter(({ level }) => level >= 40), [])
+    })
+  }
 })
 
 t.test('download', async (t) => {

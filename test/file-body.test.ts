@@ -38,7 +38,10 @@ function bodyTest (t: Test, name: string, bytes: Buffer, body: (t: Test, sending
       lease,
       faults,
       open: ({ start = 0, end = bytes.length - 1 } = {}) =>
-        FileBody.open(lease, '/f', { start, end }, () => faults.push('fault'))
+        FileBody.open(lease, '/f', { start, end }, (cause) => {
+          faults.push('fault')
+          return cause
+        })
     })
     await settled()
     t.equal(engine.cache.stats().leases, 0, 'afterwards: the lease was released')
@@ -81,7 +84,7 @@ t.test('what is sent', async (t) => {
 
   bodyTest(t, 'is the same for two bodies of one descriptor at a time', LARGE, async (t, { open, cache, fs }) => {
     const other = await opened(cache, '/f')
-    const another = await FileBody.open(other, '/f', { start: 100, end: LARGE.length - 1 }, () => {})
+    const another = await FileBody.open(other, '/f', { start: 100, end: LARGE.length - 1 }, (cause) => cause)
     const [one, two] = await Promise.all([buffer(await open()), buffer(another)])
     t.ok(LARGE.equals(one))
     t.ok(LARGE.subarray(100).equals(two))
@@ -176,7 +179,10 @@ t.test('one version', async (t) => {
         const lease = await opened(cache, '/f')
         await lease.current()
         const order: string[] = []
-        const body = await FileBody.open(lease, '/f', { start: 0, end: LARGE.length - 1 }, () => order.push('fault'))
+        const body = await FileBody.open(lease, '/f', { start: 0, end: LARGE.length - 1 }, (cause) => {
+          order.push('fault')
+          return cause
+        })
         body.on('error', () => order.push('error'))
         clock.jump(5)
         fs.write('/f', content(LARGE.length, 7))
@@ -225,6 +231,19 @@ t.test('a failure in the middle', async (t) => {
     fs.fail('read', 'EIO')
     t.match(await drain(body), { error: { code: 'EIO' } })
     t.strictSame(faults, ['fault'])
+  })
+
+  engineTest(t, 'may be told in other words', { memory: false }, async (t, { cache, fs }) => {
+    fs.write('/f', LARGE)
+    const told = new Error('told')
+    const causes: unknown[] = []
+    const body = await FileBody.open(await opened(cache, '/f'), '/f', { start: 0, end: LARGE.length - 1 }, (cause) => {
+      causes.push(cause)
+      return told
+    })
+    fs.fail('read', 'EIO')
+    t.equal((await drain(body)).error, told)
+    t.match(causes, [{ code: 'EIO' }])
   })
 
   bodyTest(t, 'of the last look at the file is too', LARGE, async (t, { open, fs, faults }) => {

@@ -69,6 +69,21 @@ t.test('leases', async (t) => {
     t.equal((await statsOf(cache)).openFiles, 0)
   })
 
+  for (const call of ['read', 'fstatSync'] as const) {
+    engineTest(t, `a failing ${call} of an old version drops no entry of the new one`, { minUses: 1 }, async (t, { cache, clock, fs }) => {
+      fs.write('/a', 'old!')
+      const lease = await opened(cache, '/a')
+      fs.write('/x', 'newer')
+      fs.rename('/x', '/a')
+      clock.jump(20_000)
+      await use(cache, '/a')
+      fs.fail(call, 'ESTALE')
+      t.equal(await codeOf((async () => { call === 'read' ? await readAt(lease, 4, 0) : await lease.current() })()), 'ESTALE')
+      t.match(await statsOf(cache), { entries: 1, openFiles: 2 })
+      lease.release()
+    })
+  }
+
   engineTest(t, 'a close that fails is a close: the descriptor is gone', {}, async (t, { cache, fs }) => {
     fs.write('/a', 'a')
     fs.fail('close', 'EIO')
@@ -121,6 +136,20 @@ t.test('exhausted', async (t) => {
       t.equal(await fetched(cache, '/2'), '2')
     })
   }
+
+  engineTest(t, 'the open is tried again when the others are closed, not before', { minUses: 1 }, async (t, { cache, fs }) => {
+    fs.write('/a', 'a')
+    fs.write('/b', 'b')
+    await use(cache, '/a')
+    fs.limit = 1
+    fs.isManual = true
+    const answer = fetched(cache, '/b')
+    await deliver(fs, 'open')
+    t.strictSame(fs.pending.map(({ name }) => name), ['close'])
+    fs.isManual = false
+    await deliver(fs, 'close')
+    t.equal(await answer, 'b')
+  })
 
   engineTest(t, 'EMFILE again is a failure, not "not there"', { minUses: 1, errors: '1m' }, async (t, { cache, fs }) => {
     fs.write('/a', 'a')

@@ -251,6 +251,43 @@ t.test('what a check finds', async (t) => {
     t.match(await statsOf(cache), { entries: 1, negativeEntries: 0 })
   })
 
+  for (const isHeld of [false, true]) {
+    engineTest(t, `permissions that went while the file was being opened are seen at the next check (${isHeld ? 'held' : 'open'})`, { minUses: 1 }, async (t, { cache, clock, fs }) => {
+      fs.write('/a', 'a')
+      fs.isManual = true
+      const answer = opened(cache, '/a')
+      await deliver(fs, 'open')
+      clock.jump(1)
+      fs.chmod('/a', false)
+      fs.isManual = false
+      await deliver(fs, 'fstat')
+      const lease = await answer
+      clock.jump(5000)
+      if (isHeld) await lease.fill()
+      lease.release()
+      t.equal(stateOf(cache, '/a'), isHeld ? 'held' : 'open')
+      clock.jump(20_000)
+      t.equal(await refusal(cache, '/a'), 'EACCES')
+    })
+  }
+
+  for (const isHeld of [false, true]) {
+    engineTest(t, `permissions that went before current() saw the file change are seen at the next check (${isHeld ? 'held' : 'open'})`, { minUses: 1 }, async (t, { cache, clock, fs }) => {
+      fs.write('/a', 'a')
+      clock.jump(5000)
+      const lease = await opened(cache, '/a')
+      clock.jump(1)
+      fs.chmod('/a', false)
+      await lease.current()
+      clock.jump(5000)
+      if (isHeld) await lease.fill()
+      lease.release()
+      t.equal(stateOf(cache, '/a'), isHeld ? 'held' : 'open')
+      clock.jump(20_000)
+      t.equal(await refusal(cache, '/a'), 'EACCES')
+    })
+  }
+
   engineTest(t, 'a file may become a directory, a special file, nothing, and a file again', { minUses: 1, valid: 1000 }, async (t, { cache, clock, fs }) => {
     const kinds = async (): Promise<unknown> => {
       clock.jump(2000)
@@ -471,6 +508,22 @@ t.test('one response, one version', async (t) => {
     t.equal((await statsOf(cache)).openFiles, 1)
   })
 
+  engineTest(t, 'nor does a borrower from before the file was kept open', { minUses: 2 }, async (t, { cache, clock, fs }) => {
+    const old = fs.write('/a', 'old!')
+    const lease = await opened(cache, '/a')
+    await use(cache, '/a')
+    fs.write('/x', 'newer')
+    fs.rename('/x', '/a')
+    clock.jump(20_000)
+    t.equal(await fetched(cache, '/a'), 'newer')
+    old.content = Buffer.from('old, edited')
+    old.mtimeNs = old.ctimeNs += 1n
+    t.equal((await lease.current()).size, 11)
+    t.equal((cache.lookup('/a') as { size: number }).size, 5)
+    t.equal(await fetched(cache, '/a'), 'newer')
+    lease.release()
+  })
+
   engineTest(t, 'held bytes are never asked about', { minUses: 1 }, async (t, { cache, fs }) => {
     fs.write('/a', 'aaaa')
     await held(cache, '/a')
@@ -646,6 +699,52 @@ t.test('network file systems', async (t) => {
     t.equal(lease.snapshot.size, 8)
     t.match(cache.lookup('/a'), { size: 8 })
     t.equal(fs.count('fstatSync'), 0)
+    lease.release()
+  })
+
+  engineTest(t, 'an answer that was overtaken by a newer one is told to who asked, and to nobody else', { minUses: 1 }, async (t, { cache, clock, fs }) => {
+    fs.remote = true
+    fs.write('/a', 'aaaa')
+    const slow = await opened(cache, '/a')
+    const quick = await opened(cache, '/a')
+    fs.isManual = true
+    const first = slow.current()
+    fs.pending[0]?.perform()
+    clock.jump(1)
+    fs.write('/a', 'bbbbbbbb')
+    clock.jump(1)
+    const second = quick.current()
+    fs.pending[1]?.perform()
+    clock.jump(1)
+    const third = quick.current()
+    fs.write('/a', 'cc')
+    for (const call of [...fs.pending].reverse()) call.deliver()
+    fs.isManual = false
+    t.strictSame((await Promise.all([first, second, third])).map(({ size }) => size), [4, 8, 2])
+    t.match(cache.lookup('/a'), { size: 2 })
+    slow.release()
+    quick.release()
+  })
+
+  engineTest(t, 'a slow current() does not come between bytes and the snapshot that they were read with', { minUses: 1 }, async (t, { cache, clock, fs }) => {
+    fs.remote = true
+    fs.write('/a', 'aaaa')
+    const lease = await opened(cache, '/a')
+    fs.isManual = true
+    const current = lease.current()
+    fs.pending[0]?.perform()
+    clock.jump(1)
+    fs.write('/a', 'bbbbbbbb')
+    const fill = lease.fill()
+    await settled()
+    const slow = fs.pending.shift()
+    fs.isManual = false
+    for (const call of [...fs.pending]) call.deliver()
+    await fill
+    t.equal(lease.bytes?.toString(), 'bbbbbbbb')
+    slow?.deliver()
+    t.match(await current, { size: 8 })
+    t.equal(lease.snapshot.size, 8)
     lease.release()
   })
 

@@ -25,7 +25,7 @@ t.test('fill()', async (t) => {
     t.equal(fs.count('read'), 2)
   })
 
-  engineTest(t, 'concurrent calls share one read, whoever is released meanwhile', { minUses: 1 }, async (t, { cache, fs }) => {
+  engineTest(t, 'concurrent calls share one read, and no release meanwhile ends it', { minUses: 1 }, async (t, { cache, fs }) => {
     fs.write('/a', 'abc')
     const leases = [await opened(cache, '/a'), await opened(cache, '/a'), await opened(cache, '/a')]
     fs.isManual = true
@@ -41,6 +41,15 @@ t.test('fill()', async (t) => {
     }
     t.equal(fs.count('read'), 1)
     t.match(await statsOf(cache), { bodyBytes: 0, openFiles: 0, entries: 0 }, 'what was forgotten meanwhile holds nothing')
+  })
+
+  engineTest(t, 'two calls for one lease are one read', { minUses: 1 }, async (t, { cache, fs }) => {
+    fs.write('/a', 'abc')
+    const lease = await opened(cache, '/a')
+    await Promise.all([lease.fill(), lease.fill()])
+    t.equal(lease.bytes?.toString(), 'abc')
+    t.equal(fs.count('read'), 1)
+    lease.release()
   })
 
   engineTest(t, 'a file whose lease is released during the read is closed after it', {}, async (t, { cache, fs }) => {
@@ -249,6 +258,46 @@ t.test('fill()', async (t) => {
     await leases[1]?.fill()
     t.equal(cache.lease('/a')?.bytes, bytes)
     t.equal(cache.stats().bodyBytes, 4)
+    for (const lease of leases) lease.release()
+  })
+
+  engineTest(t, 'a fill of one of several descriptors does not overwrite what the entry knows since', { minUses: 2 }, async (t, { cache, clock, fs }) => {
+    fs.write('/a', 'old!')
+    const below = await opened(cache, '/a')
+    await use(cache, '/a')
+    fs.write('/x', 'newer')
+    fs.rename('/x', '/a')
+    clock.jump(20_000)
+    t.equal(await fetched(cache, '/a'), 'newer')
+    await below.fill()
+    t.equal(below.bytes?.toString(), 'old!')
+    t.equal(stateOf(cache, '/a'), 'open')
+    t.equal(await fetched(cache, '/a'), 'newer')
+    below.release()
+  })
+
+  engineTest(t, 'a fill of one of several descriptors gives no bytes to an entry that was forgotten', { minUses: 2 }, async (t, { cache, fs }) => {
+    fs.write('/a', 'aaaa')
+    const below = await opened(cache, '/a')
+    await use(cache, '/a')
+    cache.clear()
+    await below.fill()
+    t.equal(below.bytes?.toString(), 'aaaa')
+    t.equal(cache.stats().bodyBytes, 0)
+    below.release()
+    t.match(await statsOf(cache), { openFiles: 0, entries: 0 })
+  })
+
+  engineTest(t, 'held bytes stay one version when another borrower sees the file change', { minUses: 3 }, async (t, { cache, clock, fs }) => {
+    fs.write('/a', 'aaaa')
+    const leases = [await opened(cache, '/a'), await opened(cache, '/a'), await opened(cache, '/a')]
+    await leases[2]?.fill()
+    clock.jump(1)
+    fs.write('/a', 'bbbbbbbb')
+    t.equal((await leases[0]?.current())?.size, 8)
+    const lease = cache.lease('/a')
+    t.equal(lease?.bytes?.toString(), 'aaaa')
+    t.equal(lease?.snapshot.size, 4)
     for (const lease of leases) lease.release()
   })
 

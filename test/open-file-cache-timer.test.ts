@@ -292,6 +292,17 @@ t.test('inactive', async (t) => {
     t.match(await statsOf(cache), { entries: 0, openFiles: 0 })
   })
 
+  engineTest(t, 'so is open(), of bytes that are held, too', { inactive: '10s', minUses: 1 }, async (t, { cache, clock, fs }) => {
+    fs.write('/a', 'a')
+    await clock.advance(5000)
+    await held(cache, '/a')
+    for (let i = 0; i < 5; i++) {
+      await clock.advance(6000)
+      t.equal((await opened(cache, '/a')).state, 'held')
+    }
+    t.equal(fs.count('open'), 1)
+  })
+
   engineTest(t, 'an inactive entry that is being read is dropped, and closed by its last release', { inactive: '10s', minUses: 1, valid: '1h' }, async (t, { cache, clock, fs }) => {
     fs.write('/a', 'aaaa')
     const lease = await opened(cache, '/a')
@@ -327,6 +338,24 @@ t.test('inactive', async (t) => {
     t.match(await statsOf(cache), { entries: 0, bodyBytes: 0, negativeEntries: 1 })
     await clock.advance(5000)
     t.match(await statsOf(cache), { negativeEntries: 0 })
+  })
+
+  engineTest(t, 'what a background check found is dropped, too, if nobody asks for it', { minUses: 1 }, async (t, { cache, clock, fs }) => {
+    fs.write('/a', 'a')
+    await use(cache, '/a', 2)
+    fs.mkdir('/x')
+    fs.rename('/x', '/a')
+    await clock.advance(19_999)
+    t.match(cache.stats(), { entries: 1, revalidations: 1 })
+    t.equal(cache.lease('/a')?.snapshot.kind, 'directory')
+    cache.invalidate('/a')
+    fs.unlink('/a')
+    fs.write('/a', 'a')
+    await use(cache, '/a', 2)
+    fs.mkdir('/x')
+    fs.rename('/x', '/a')
+    await clock.advance(80_000)
+    t.equal(cache.stats().entries, 0)
   })
 
   engineTest(t, 'Infinity: never', { inactive: Infinity, minUses: 1 }, async (t, { cache, clock, fs }) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { engineTest, fetched, held, opened, stateOf, statsOf, use } from './fixtures/engine'
+import { engineTest, fetched, held, opened, keptAs, stateOf, statsOf, use } from './fixtures/engine'
 import { settled } from './fixtures/fake-world'
 
 t.test('uses', async (t) => {
@@ -8,7 +8,7 @@ t.test('uses', async (t) => {
     for (let uses = 1; uses <= 2; uses++) {
       await use(cache, '/a')
       t.match(await statsOf(cache), { entries: 1, openFiles: 0, opens: uses })
-      t.equal(stateOf(cache, '/a'), 'metadata-only')
+      t.equal(keptAs(cache, '/a'), undefined)
     }
     await use(cache, '/a')
     t.match(await statsOf(cache), { entries: 1, openFiles: 1, opens: 3 })
@@ -23,27 +23,27 @@ t.test('uses', async (t) => {
   engineTest(t, 'minUses: 1 keeps what was used once', { minUses: 1 }, async (t, { cache, fs }) => {
     fs.write('/a', 'a')
     await use(cache, '/a')
-    t.equal(stateOf(cache, '/a'), 'open')
+    t.equal(keptAs(cache, '/a'), 'open')
   })
 
   engineTest(t, 'by default the second use within inactive keeps', {}, async (t, { cache, fs }) => {
     fs.write('/a', 'a')
     await use(cache, '/a')
-    t.equal(stateOf(cache, '/a'), 'metadata-only')
+    t.equal(keptAs(cache, '/a'), undefined)
     await use(cache, '/a')
-    t.equal(stateOf(cache, '/a'), 'open')
+    t.equal(keptAs(cache, '/a'), 'open')
   })
 
   engineTest(t, 'uses are counted in a window of inactive, not over the life of the entry', { minUses: 3, inactive: '10s', valid: '1h' }, async (t, { cache, clock, fs }) => {
     fs.write('/a', 'a')
     for (let i = 0; i < 20; i++) {
       await use(cache, '/a')
-      t.equal(stateOf(cache, '/a'), 'metadata-only', `use ${i}`)
+      t.equal(keptAs(cache, '/a'), undefined, `use ${i}`)
       await clock.advance(6000)
     }
     t.equal(cache.stats().entries, 1, 'though it was in use all the time')
     await use(cache, '/a', 3)
-    t.equal(stateOf(cache, '/a'), 'open')
+    t.equal(keptAs(cache, '/a'), 'open')
   })
 
   engineTest(t, 'the window tumbles: it starts with the first use after the last one ended', { minUses: 3, inactive: '10s' }, async (t, { cache, clock, fs }) => {
@@ -55,10 +55,10 @@ t.test('uses', async (t) => {
     await use(cache, '/a') // the first of a new window
     await clock.advance(4999)
     await use(cache, '/a')
-    t.equal(stateOf(cache, '/a'), 'metadata-only')
+    t.equal(keptAs(cache, '/a'), undefined)
     await clock.advance(5000)
     await use(cache, '/a')
-    t.equal(stateOf(cache, '/a'), 'open')
+    t.equal(keptAs(cache, '/a'), 'open')
   })
 
   engineTest(t, 'once reached it is sticky until the entry is dropped', { minUses: 2, inactive: '10s', valid: '20s' }, async (t, { cache, clock, fs }) => {
@@ -66,11 +66,11 @@ t.test('uses', async (t) => {
     await use(cache, '/a', 2)
     for (let i = 0; i < 10; i++) {
       await clock.advance(9000)
-      t.equal(stateOf(cache, '/a'), 'open')
+      t.equal(keptAs(cache, '/a'), 'open')
     }
     cache.invalidate('/a')
     await use(cache, '/a')
-    t.equal(stateOf(cache, '/a'), 'metadata-only')
+    t.equal(keptAs(cache, '/a'), undefined)
   })
 
   engineTest(t, 'lookup() and open() are uses; lease(), release() and revalidation are not; nor open() after a lookup()', { minUses: 3, valid: '2s' }, async (t, { cache, clock, fs }) => {
@@ -81,10 +81,10 @@ t.test('uses', async (t) => {
     await clock.advance(5000)
     ;(await opened(cache, '/a', undefined, false)).release()
     cache.lease('/a')?.release()
-    t.equal(stateOf(cache, '/a'), 'metadata-only', 'two uses so far')
+    t.equal(keptAs(cache, '/a'), undefined, 'two uses so far')
     cache.lookup('/a')
     ;(await opened(cache, '/a', undefined, false)).release()
-    t.equal(stateOf(cache, '/a'), 'open')
+    t.equal(keptAs(cache, '/a'), 'open')
   })
 
   engineTest(t, 'each caller counts up to a minUses of its own', { minUses: 5 }, async (t, { cache, fs }) => {
@@ -92,16 +92,16 @@ t.test('uses', async (t) => {
     fs.write('/a', 'a')
     await use(cache, '/a')
     await use(cache, '/a', 1, eager)
-    t.equal(stateOf(cache, '/a'), 'open')
+    t.equal(keptAs(cache, '/a'), 'open')
   })
 
   engineTest(t, 'a hundred callers at once are a hundred uses', { minUses: 100 }, async (t, { cache, fs }) => {
     fs.write('/a', 'a')
     const leases = await Promise.all(Array.from({ length: 99 }, () => opened(cache, '/a')))
-    t.equal(stateOf(cache, '/a'), 'metadata-only')
+    t.equal(keptAs(cache, '/a'), undefined)
     for (const lease of leases) lease.release()
     await use(cache, '/a')
-    t.equal(stateOf(cache, '/a'), 'open')
+    t.equal(keptAs(cache, '/a'), 'open')
   })
 
   engineTest(t, 'directories do not wait for minUses', { minUses: 9 }, async (t, { cache, fs }) => {
@@ -134,6 +134,17 @@ t.test('eviction', async (t) => {
     }
     for (let i = 0; i < 9; i++) t.equal(stateOf(cache, `/hot${i}`), 'open')
     t.match(await statsOf(cache), { entries: 10, openFiles: 9, evictions: 999 })
+  })
+
+  engineTest(t, 'nor a directory, which does not wait for minUses', { max: 3, minUses: 2 }, async (t, { cache, fs }) => {
+    fs.mkdir('/d')
+    await use(cache, '/d')
+    for (let i = 0; i < 10; i++) {
+      fs.write(`/once${i}`, 'x')
+      await use(cache, `/once${i}`)
+    }
+    t.equal(stateOf(cache, '/d'), 'metadata-only')
+    t.match(await statsOf(cache), { entries: 3, evictions: 8 })
   })
 
   engineTest(t, 'nor more than the coldest of them when all are hot', { max: 10, minUses: 2 }, async (t, { cache, fs }) => {

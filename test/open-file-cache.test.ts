@@ -60,17 +60,12 @@ t.test('look-ups', async (t) => {
     t.match(await statsOf(cache), { hits: 10_000, misses: 1, opens: 1, closes: 0, leases: 0 })
   })
 
-  engineTest(t, 'a metadata-only file is known by its snapshot and has nothing to read', {}, async (t, { cache, fs }) => {
+  engineTest(t, 'a metadata-only file is known by its snapshot, without its bytes', {}, async (t, { cache, fs }) => {
     fs.write('/a', 'abc')
     await use(cache, '/a')
-    const lease = cache.lease('/a')
-    t.equal(lease?.state, 'metadata-only')
-    t.equal(lease?.snapshot.size, 3)
-    t.equal(lease?.current(), lease?.snapshot, 'as it was known: there is no descriptor to ask')
-    await lease?.fill()
-    t.equal(lease?.bytes, undefined)
-    t.throws(() => lease?.read(Buffer.alloc(1), 0, 1, 0, () => {}), /metadata-only lease has no descriptor/)
-    t.equal(fs.count('stat') + fs.count('fstatSync') + fs.count('read'), 0)
+    t.match(cache.lookup('/a'), { kind: 'file', size: 3 })
+    t.equal(cache.lease('/a')?.bytes, undefined)
+    t.equal(fs.count('open') + fs.count('stat'), 1)
   })
 
   engineTest(t, 'open() of a metadata-only file opens it again: its bytes are wanted', { minUses: 3 }, async (t, { cache, fs }) => {
@@ -87,6 +82,11 @@ t.test('look-ups', async (t) => {
     t.equal(lease.state, 'metadata-only')
     t.equal(lease.snapshot.kind, 'directory')
     t.equal(lease.kind, 'directory')
+    t.equal(lease.current(), lease.snapshot, 'as it was known: there is no descriptor to ask')
+    await lease.fill()
+    t.equal(lease.bytes, undefined)
+    t.throws(() => lease.read(Buffer.alloc(1), 0, 1, 0, () => {}), /metadata-only lease has no descriptor/)
+    t.equal(cache.lease('/d'), lease)
     t.match(await statsOf(cache), { opens: 1, closes: 1, openFiles: 0, leases: 0, entries: 1 })
     t.equal(cache.lookup('/d'), lease.snapshot)
     t.equal((await opened(cache, '/d')).snapshot, lease.snapshot)
@@ -343,6 +343,23 @@ t.test('close()', async (t) => {
     t.match(await statsOf(cache), { opens: 100, closes: 100, openFiles: 0, leases: 0, entries: 0 })
   })
 
+  t.test('resolves when the system has closed them', async (t) => {
+    const { clock, fileSystem: fs } = fakeWorld()
+    const cache = new OpenFileCache({ minUses: 1 }, { clock, fileSystem: fs })
+    for (const path of ['/a', '/b']) {
+      fs.write(path, path)
+      await use(cache, path)
+    }
+    fs.isManual = true
+    let isClosed = false
+    const closing = cache.close().then(() => { isClosed = true })
+    await deliver(fs, 'close')
+    t.equal(isClosed, false)
+    await deliver(fs, 'close')
+    await closing
+    t.equal(cache.stats().openFiles, 0)
+  })
+
   t.test('waits for the calls that are under way', async (t) => {
     const { clock, fileSystem: fs } = fakeWorld()
     const cache = new OpenFileCache({ minUses: 1 }, { clock, fileSystem: fs })
@@ -499,6 +516,9 @@ t.test('stats()', async (t) => {
     cache.lookup('/a') // a hit
     cache.lease('/a')?.release() // no use
     ;(await opened(cache, '/a', undefined, false)).release() // no use either
+    cache.invalidate('/a')
+    ;(await opened(cache, '/a', undefined, false)).release() // nor a miss
+    await use(cache, '/a') // a miss: nothing was kept
     await refusal(cache, '/none') // a miss
     await refusal(cache, '/none') // a negative hit
     cache.lookup('/none') // a negative hit
@@ -508,12 +528,12 @@ t.test('stats()', async (t) => {
     await lease.fill()
     t.strictSame(await statsOf(cache), {
       hits: 3,
-      misses: 4,
+      misses: 5,
       negativeHits: 2,
-      revalidations: 0,
+      revalidations: 1,
       evictions: 1,
-      opens: 3,
-      closes: 1,
+      opens: 5,
+      closes: 3,
       entries: 2,
       negativeEntries: 1,
       openFiles: 2,
@@ -523,9 +543,9 @@ t.test('stats()', async (t) => {
     })
     lease.release()
     await clock.advance(20_000)
-    t.match(await statsOf(cache), { revalidations: 1, misses: 4, hits: 3 }, 'by the timer')
+    t.match(await statsOf(cache), { revalidations: 2, misses: 5, hits: 3 }, 'by the timer')
     await clock.advance(20_000)
     await use(cache, '/c')
-    t.match(await statsOf(cache), { revalidations: 2, misses: 5, hits: 3 }, 'by a request')
+    t.match(await statsOf(cache), { revalidations: 3, misses: 6, hits: 3 }, 'by a request')
   })
 })

@@ -168,13 +168,13 @@ t.test('root', async (t) => {
 
 t.test('prefix', async (t) => {
   t.test('ends with a slash, given or not', async (t) => {
-    for (const [given, expected] of [['/', '/'], ['/a', '/a/'], ['/a/', '/a/'], ['/:version/x', '/:version/x/']]) {
+    for (const [given, expected] of [['/', '/'], ['', '/'], ['/a', '/a/'], ['/a/', '/a/'], ['/:version/x', '/:version/x/']]) {
       t.equal(read({ prefix: given }).prefix, expected)
     }
   })
 
   t.test('begins with a slash', async (t) => {
-    for (const [given, shown] of [['a', '"a"'], ['', '""'], ['*', '"*"'], [5, '5'], [null, 'null'], [['/a'], 'an array']]) {
+    for (const [given, shown] of [['a', '"a"'], ['a/', '"a/"'], ['*', '"*"'], [5, '5'], [null, 'null'], [['/a'], 'an array']]) {
       refuses(t, { prefix: given }, `"prefix" option must be a text that begins with '/', but is ${shown}`)
     }
   })

@@ -1,5 +1,6 @@
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Readable, Transform } from 'node:stream'
 import { pathToFileURL } from 'node:url'
 import Fastify from 'fastify'
 import t from 'tap'
@@ -207,8 +208,9 @@ t.test('a directory', async (t) => {
     t.equal((await get('/')).statusCode, 404)
   })
 
-  siteTest(t, 'is forbidden with index: false', { files, options: { index: false } }, async (t, { get }) => {
-    for (const url of ['/', '/d', '/d/']) t.strictSame((await get(url)).json(), FORBIDDEN, url)
+  siteTest(t, 'is forbidden with index: false, and not found without its trailing slash', { files, options: { index: false } }, async (t, { get }) => {
+    for (const url of ['/', '/d/']) t.strictSame((await get(url)).json(), FORBIDDEN, url)
+    t.equal((await get('/d')).statusCode, 404)
     t.equal((await get('/d/index.html')).body, 'index')
     t.equal((await get('/d/index.html/')).statusCode, 404)
   })
@@ -476,6 +478,28 @@ t.test('a client that leaves', async (t) => {
   }
 })
 
+t.test('for a client that left nothing is made up', async (t) => {
+  for (const [name, cache] of [['held in memory', { minUses: 1 }], ['known by its metadata', { minUses: 100 }], ['checked each time', { valid: 0 }]] as const) {
+    let calls = 0
+    siteTest(t, `setHeaders is not called: a file ${name}`, {
+      files: ONE_FILE,
+      cache,
+      options: { setHeaders: () => { calls++ } },
+      before: (app) => app.addHook('preHandler', async (request, reply) => {
+        if (request.headers['x-leave'] !== undefined) reply.raw.destroy()
+      })
+    }, async (t, site) => {
+      await makeHot(site, '/a.txt')
+      t.equal(calls, 2)
+      for (const headers of [{}, { range: 'bytes=0-1' }, { 'if-none-match': '*' }]) {
+        await t.rejects(site.get('/a.txt', { ...headers, 'x-leave': '1' }))
+      }
+      await site.held()
+      t.equal(calls, 2)
+    })
+  }
+})
+
 t.test('not found', async (t) => {
   const files = { ...ONE_FILE, 'd/x': 'x' }
 
@@ -608,6 +632,95 @@ t.test('failures', async (t) => {
       t.ok(seen instanceof errors[name], `is ${name}`)
       t.match((seen as Error).cause, { code })
     }
+  })
+})
+
+t.test('an error after the head of a file was set carries nothing of the file', async (t) => {
+  const files = { ...ONE_FILE, 'big.bin': Buffer.alloc(200_000, 'b') }
+  const options: CachedStaticOptions = { maxAge: '1y', immutable: true }
+  const requests: Array<[string, Record<string, string>]> = [
+    ['/a.txt', {}], ['/a.txt', { range: 'bytes=0-1' }], ['/a.txt', { 'if-none-match': '*' }], ['/big.bin', {}],
+    ['/big.bin', { range: 'bytes=0-99999' }], ['/send', {}], ['/send', { 'if-none-match': '*' }], ['/download', {}]
+  ]
+  const routes = (app: FastifyInstance) => {
+    app.get('/send', (_request, reply) => { reply.sendFile('a.txt') })
+    app.get('/download', (_request, reply) => { reply.download('big.bin') })
+    app.get('/other', async (_request, reply) => {
+      reply.header('cache-control', 'no-store').header('etag', '"mine"')
+      throw new Error('mine')
+    })
+  }
+  /** An onSend hook that fails for all but the error itself. */
+  const failing = (app: FastifyInstance) => {
+    const failed = new WeakSet()
+    app.addHook('onSend', async (request) => {
+      if (failed.has(request) || request.headers['x-fail'] === undefined) return
+      failed.add(request)
+      throw new Error('mine')
+    })
+  }
+
+  siteTest(t, 'when an onSend hook fails', { files, options, before: (app) => { routes(app); failing(app) } }, async (t, site) => {
+    for (let round = 0; round < 3; round++) {
+      for (const [url, headers] of requests) {
+        const response = await site.get(url, { ...headers, 'x-fail': '1' })
+        t.equal(response.statusCode, 500)
+        t.match(response.json(), { message: 'mine' })
+        carriesNoFileField(t, response)
+        t.notOk('content-range' in response.headers)
+        t.equal((await site.held()).leases, 0)
+        t.ok((await site.get(url, headers)).statusCode < 400)
+      }
+    }
+  })
+
+  siteTest(t, 'when the error handler of the application answers: it sees neither 206 nor 304', {
+    files,
+    options,
+    before: (app) => {
+      failing(app)
+      app.setErrorHandler((_error, _request, reply) => { reply.send({ was: reply.statusCode }) })
+    }
+  }, async (t, { get }) => {
+    for (const headers of [{ range: 'bytes=0-1' }, { 'if-none-match': '*' }]) {
+      for (let round = 0; round < 3; round++) {
+        const response = await get('/a.txt', { ...headers, 'x-fail': '1' })
+        t.strictSame(response.json(), { was: 200 })
+        carriesNoFileField(t, response)
+      }
+    }
+  })
+
+  siteTest(t, 'when a hook holds the body back, which then cannot be read: no errno either', {
+    files,
+    options,
+    before: (app, { fs }) => {
+      routes(app)
+      app.addHook('onSend', async (_request, _reply, payload) => {
+        if (!(payload instanceof Readable)) return payload
+        fs.fail('read', 'EIO')
+        const held: Buffer[] = []
+        const holding = new Transform({
+          transform: (chunk, _encoding, callback) => { held.push(chunk); callback() },
+          flush: (callback) => callback(null, Buffer.concat(held))
+        })
+        payload.on('error', (error) => holding.destroy(error))
+        return payload.pipe(holding)
+      })
+    }
+  }, async (t, site) => {
+    for (const url of ['/big.bin', '/download']) {
+      const response = await site.get(url)
+      t.equal(response.statusCode, 500)
+      t.strictSame(response.json(), READ_FAILED)
+      carriesNoFileField(t, response)
+      t.strictSame(await site.held(), { leases: 0, openFiles: 0 })
+      t.match(site.log.find(({ level }) => level === 50), { err: { stack: /EIO/ } }, 'but the log')
+    }
+  })
+
+  siteTest(t, 'and leaves the fields of other replies alone', { files, before: routes }, async (t, { get }) => {
+    t.match(await get('/other'), { statusCode: 500, headers: { 'cache-control': 'no-store', etag: '"mine"' } })
   })
 })
 
@@ -944,8 +1057,9 @@ t.test('the fallback', async (t) => {
         }, url)
       }
       for (const url of ['/', '/index.html']) {
-        t.match(await get(url, html), { statusCode: 200, body: 'app', headers: { 'cache-control': 'public, max-age=86400, immutable' } })
+        t.match(await get(url), { statusCode: 200, body: 'app', headers: { 'cache-control': 'no-cache' } }, 'also by its own name')
       }
+      t.equal((await get('/a.txt', html)).headers['cache-control'], 'public, max-age=86400, immutable', 'unlike the assets')
     }
   })
 
@@ -992,14 +1106,42 @@ t.test('the fallback', async (t) => {
   })
 
   const calls: string[] = []
-  siteTest(t, 'has fields of its own, made once', {
+  siteTest(t, 'has fields that are made once', {
     files, options: { ...options, etag: (path) => { calls.push(path); return '"a"' } }
   }, async (t, { get }) => {
     for (let round = 0; round < 4; round++) {
-      t.equal((await get('/page', html)).headers['cache-control'], 'no-cache')
-      t.equal((await get('/index.html')).headers['cache-control'], 'public, max-age=86400, immutable')
+      await get('/page', html)
+      await get('/index.html')
     }
-    t.strictSame(calls, ['/www/index.html', '/www/index.html'])
+    t.strictSame(calls, ['/www/index.html'])
+  })
+
+  siteTest(t, 'has the lifetime that a call of sendFile asks for', {
+    files, options, before: (app) => app.get('/call', (_request, reply) => { reply.sendFile('index.html', { maxAge: 5000 }) })
+  }, async (t, { get }) => {
+    for (let round = 0; round < 2; round++) {
+      t.equal((await get('/call')).headers['cache-control'], 'public, max-age=5, immutable')
+      t.equal((await get('/page', html)).headers['cache-control'], 'no-cache')
+    }
+  })
+
+  siteTest(t, 'that is missing, or no file, when it is registered is warned of', {
+    files,
+    register: (app, { cache: openFileCache }) => {
+      for (const [i, fallback] of ['none.html', 'd', 'index.html'].entries()) {
+        app.register(cachedStatic, { root: ROOT, openFileCache, prefix: `/${i}/`, fallback, decorateReply: false })
+      }
+    }
+  }, async (t, { log, cache }) => {
+    t.strictSame(log.filter(({ level }) => level >= 40).map(({ level, msg }) => ({ level, msg })), [
+      { level: 40, msg: '"fallback" file "/www/none.html" must exist' }, { level: 40, msg: '"fallback" file "/www/d" must exist' }
+    ])
+    t.match(cache.stats(), { entries: 0, negativeEntries: 0, hits: 0, misses: 0, leases: 0 })
+  })
+
+  siteTest(t, 'means nothing with serve: false', { files, options: { ...options, fallback: 'none.html', serve: false } }, async (t, { get, log }) => {
+    t.equal((await get('/page', html)).statusCode, 404)
+    t.strictSame(log.filter(({ level }) => level >= 40), [])
   })
 
   siteTest(t, 'may be a dotfile or lie in a directory', {
@@ -1022,8 +1164,29 @@ t.test('the fallback', async (t) => {
   }
 })
 
-t.test('a wrong option', async (t) => {
-  t.test('is an error of the registration, before anything else happens', async (t) => {
+t.test('options', async (t) => {
+  t.test('may be frozen, and are not changed', async (t) => {
+    const options = Object.freeze({
+      root: t.testdir(ONE_FILE), prefix: '/static', index: Object.freeze(['a.txt']) as string[], openFileCache: Object.freeze({ max: 5 })
+    })
+    const before = structuredClone(options)
+    const app = Fastify()
+    app.register(cachedStatic, options)
+    app.get('/', (_request, reply) => { reply.sendFile('a.txt', Object.freeze({ maxAge: 1 })) })
+    for (const url of ['/static/', '/']) t.equal((await app.inject(url)).body, 'aaaa')
+    t.strictSame(options, before)
+    await app.close()
+  })
+
+  t.test('may come from a function, as those of every plugin of Fastify', async (t) => {
+    const root = t.testdir(ONE_FILE)
+    const app = Fastify()
+    app.register(cachedStatic, () => ({ root }))
+    t.equal((await app.inject('/a.txt')).body, 'aaaa')
+    await app.close()
+  })
+
+  t.test('that are wrong are an error of the registration', async (t) => {
     const app = Fastify()
     app.register(cachedStatic, { root: 'relative' })
     await t.rejects(async () => { await app.ready() }, { code: 'FST_STATIC_INVALID_OPTION_VALUE' })

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import { constants } from 'node:http2'
 import t from 'tap'
 import * as errors from '../lib/errors'
-import { isAbandoned, onClose, openBody, refuseWith, sendBody, sendBytes, setHead } from '../lib/send'
+import { isAbandoned, onClose, openBody, refuseWith, sendBody, sendBytes, setHead, withdrawHead } from '../lib/send'
 import { engineTest, opened } from './fixtures/engine'
 import { settled } from './fixtures/fake-world'
 import type { FastifyReply } from 'fastify'
@@ -118,16 +118,43 @@ t.test('the head', async (t) => {
     t.strictSame(reply.fields, { 'x-mine': '1', etag: '"a"', 'content-location': 'x' })
   })
 
-  t.test('is taken back, status and fields, when the application throws', async (t) => {
+  t.test('is taken back, status and fields, when an error goes out after all', async (t) => {
     for (const status of [undefined, 206, 304] as const) {
       const reply = new FakeReply().header('x-mine', '1')
-      t.throws(() => setHead(reply.asReply, planOf(status), 'attachment', () => { throw new Error('mine') }), { message: 'mine' })
+      setHead(reply.asReply, planOf(status), 'attachment', () => { reply.header('x-mine-too', '1') })
+      withdrawHead(reply.asReply)
       t.equal(reply.statusCode, 200)
-      t.strictSame(reply.fields, { 'x-mine': '1' })
+      t.strictSame(reply.fields, { 'x-mine': '1', 'x-mine-too': '1' })
     }
+  })
+
+  t.test('is taken back also when the application threw while it was set', async (t) => {
+    const reply = new FakeReply()
+    t.throws(() => setHead(reply.asReply, planOf(206), 'attachment', () => { throw new Error('mine') }), { message: 'mine' })
+    withdrawHead(reply.asReply)
+    t.equal(reply.statusCode, 200)
+    t.strictSame(reply.fields, {})
+  })
+
+  t.test('is taken back without a status that was the application\'s own', async (t) => {
     const reply = new FakeReply().code(404)
-    t.throws(() => setHead(reply.asReply, planOf(undefined), undefined, () => { throw new Error('mine') }))
-    t.equal(reply.statusCode, 404, 'but not a status that was the application\'s own')
+    setHead(reply.asReply, planOf(undefined), undefined, undefined)
+    withdrawHead(reply.asReply)
+    t.equal(reply.statusCode, 404)
+    t.strictSame(reply.fields, {})
+  })
+
+  t.test('is taken back once, and only where there is one', async (t) => {
+    const reply = new FakeReply().code(206).header('etag', '"mine"')
+    withdrawHead(reply.asReply)
+    t.equal(reply.statusCode, 206)
+    t.strictSame(reply.fields, { etag: '"mine"' })
+    setHead(reply.asReply, planOf(undefined), undefined, undefined)
+    withdrawHead(reply.asReply)
+    reply.code(206).header('etag', '"mine"')
+    withdrawHead(reply.asReply)
+    t.equal(reply.statusCode, 206)
+    t.strictSame(reply.fields, { etag: '"mine"' })
   })
 })
 
@@ -280,7 +307,8 @@ t.test('a body', async (t) => {
       body.resume()
       await settled()
       await settled()
-      t.ok(body.errored)
+      t.ok(body.errored instanceof errors.READ_FAILED)
+      t.match(body.errored?.cause, { code: 'ERR_FILE_CHANGED' })
       t.strictSame(resetsAtError, http2 ? [constants.NGHTTP2_INTERNAL_ERROR] : [])
     })
   }

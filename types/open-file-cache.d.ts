@@ -122,7 +122,7 @@ export interface Negative {
  *
  * - `open`: `read()` works until `release()`.
  * - `held`: `bytes` is the whole file, one consistent version.
- * - `metadata-only`: a directory, or a file of which only `snapshot` is known; `open()` the path for its bytes.
+ * - `metadata-only`: a directory.
  */
 export interface Lease {
   readonly kind: 'file' | 'directory'
@@ -183,7 +183,7 @@ export interface OpenFileCacheStats {
  *
  * ```js
  * const cache = new OpenFileCache({ valid: '5s' })
- * const answer = cache.lease(path) ?? await cache.open(path)
+ * const answer = await cache.open(path)
  * if (answer.kind === 'negative') … else try { … } finally { answer.release() }
  * ```
  */
@@ -202,7 +202,10 @@ export class OpenFileCache {
   /** What is known and fresh about a path, synchronously and without borrowing anything. One use when it answers. */
   lookup (path: string, policy?: LookupPolicy): FileSnapshot | Negative | undefined
 
-  /** A lease of a fresh file or directory entry, synchronously; `undefined` when there is none. Not a use. */
+  /**
+   * A lease of a fresh entry that is open or held (or a directory), synchronously; `undefined` when there is none. Not a
+   * use: `lookup` or `open` counts it.
+   */
   lease (path: string, policy?: LookupPolicy): Lease | undefined
 
   /**
