@@ -88,9 +88,7 @@ export class Mount {
           const plan = this.#plan(exchange, found, snapshot)
           if (plan.kind === 'refusal') return refuseWith(reply, plan)
           const { body: range } = plan
-          if (range === undefined || range.end < range.start) {
-            return this.#sendInMemory(exchange, found, snapshot, plan, Buffer.alloc(0))
-          }
+          if (range === undefined) return this.#sendInMemory(exchange, found, snapshot, plan, NO_BYTES)
           if (borrowed.bytes !== undefined) return this.#sendInMemory(exchange, found, snapshot, plan, borrowed.bytes)
           if (filled !== borrowed) {
             filled = borrowed
@@ -98,6 +96,7 @@ export class Mount {
             // Bytes or descriptor may be of a newer version than the plan.
             if (borrowed.bytes !== undefined || borrowed.snapshot !== snapshot) continue
           }
+          if (range.end < range.start) return this.#sendInMemory(exchange, found, snapshot, plan, Buffer.alloc(0))
           const body = await reading(() => openBody(reply, borrowed, range, found.path))
           lease = undefined
           try {

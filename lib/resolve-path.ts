@@ -83,13 +83,6 @@ export function childPath (parent: TargetPath, name: string, windows = onWindows
   return isFileName(name, windows) ? fitting(parent.endsWith('/') ? parent + name : parent + '/' + name) : undefined
 }
 
-/** The file beside `target` whose name is longer by `suffix`. A directory has none: beside the root is outside. */
-export function siblingPath (target: Target, suffix: string, windows = onWindows): TargetPath | undefined {
-  if (target.trailingSlash) return undefined
-  const name = target.pathname.slice(target.pathname.lastIndexOf('/') + 1) + suffix
-  return isFileName(name, windows) ? fitting(target.path + suffix) : undefined
-}
-
 function place (name: string, root: string, dotfiles: DotfilesPolicy, windows: boolean): Target | Rejection {
   const refusal = inspect(name, dotfiles, windows)
   if (refusal !== undefined) return refusal

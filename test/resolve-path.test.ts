@@ -6,7 +6,7 @@ import fastify from 'fastify'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
-import { childPath, resolveName, resolvePath, siblingPath } from '../lib/resolve-path'
+import { childPath, resolveName, resolvePath } from '../lib/resolve-path'
 import type { DotfilesPolicy, Rejection, Target, TargetPath } from '../lib/resolve-path'
 import { referenceName, referenceUrl } from './fixtures/path-reference'
 
@@ -264,28 +264,6 @@ t.test('a child that is too long is none', async (t) => {
   t.equal(childPath(deep, '1234567890'), undefined)
 })
 
-t.test('a sibling is the file beside, with a longer name', async (t) => {
-  t.equal(siblingPath(target('a.js'), '.br'), '/srv/site/a.js.br')
-  t.equal(siblingPath(target('docs/a'), '.html.gz'), '/srv/site/docs/a.html.gz')
-  t.equal(siblingPath(target('a', '/'), '.br'), '/a.br')
-  t.equal(siblingPath(target('.env'), '.br'), '/srv/site/.env.br')
-  t.equal(siblingPath(target(''), '.br'), undefined, 'beside the root is outside')
-  t.equal(siblingPath(target('docs/'), '.br'), undefined)
-  for (const suffix of ['/', '/../b', '\\', '\0', '//']) t.equal(siblingPath(target('a'), suffix), undefined, JSON.stringify(suffix))
-  t.equal(siblingPath(target('a'), ':b', true), undefined)
-  t.equal(siblingPath(target('a'), ':b', false), '/srv/site/a:b')
-})
-
-t.test('P90: a sibling that is too long is none', async (t) => {
-  t.equal(siblingPath(target('x/' + 'a'.repeat(252)), '.br'), `/srv/site/x/${'a'.repeat(252)}.br`)
-  t.equal(siblingPath(target('x/' + 'a'.repeat(253)), '.br'), undefined)
-
-  const deep = target(('a'.repeat(199) + '/').repeat(20) + 'b'.repeat(83))
-  t.equal(deep.path.length, 4093)
-  t.equal(siblingPath(deep, '.x'), deep.path + '.x')
-  t.equal(siblingPath(deep, '.br'), undefined)
-})
-
 // What follows asks the real router what a request on the wire becomes.
 
 interface Routed {
@@ -429,7 +407,6 @@ t.test('property: no string throws, and every answer is one of the four', async 
         if (!['malformed', 'forbidden', 'not-found'].includes(result)) return false
       } else {
         childPath(result.path, url, windows)
-        siblingPath(result, url, windows)
       }
     }
     return true
@@ -459,14 +436,12 @@ t.test('property: Windows, too, keeps every path in the root', async (t) => {
   }))
 })
 
-t.test('property: children and siblings stay in the root', async (t) => {
+t.test('property: children stay in the root', async (t) => {
   holds(t, fc.property(anyNames, roots, anyNames, (name, root, other) => {
     const result = resolvePath(name, '/', root, 'allow', false, false)
     if (typeof result === 'string') return true
     const child = childPath(result.path, other, false)
-    const sibling = siblingPath(result, other, false)
-    return (child === undefined || (child === resolve(result.path, other) && child.startsWith(posix.join(result.path, '/')))) &&
-      (sibling === undefined || (sibling === resolve(result.path + other) && sibling.startsWith(posix.join(root, '/'))))
+    return child === undefined || (child === resolve(result.path, other) && child.startsWith(posix.join(result.path, '/')))
   }))
 })
 
