@@ -22,7 +22,7 @@ export function replyDecorators (mount: Mount, registered: CachedStaticOptions):
       const send = options == null ? mount.settings.send : readSendOptions(options, registered)
       const target = send.root === undefined ? 'not-found' : resolveName(name, send.root, send.dotfiles)
       if (typeof target === 'string') return refuseWith(reply, refuse(target))
-      const search = { target, index: send.index, fallback: undefined }
+      const search = mount.search(target, reply.request, send, false)
       const exchange = { request: reply.request, reply, search, send, disposition }
       const selection = mount.select(search)
       if (!(selection instanceof Promise)) return mount.transmit(exchange, selection)

@@ -1,14 +1,15 @@
+import { acceptableCodings } from './content-coding'
 import { toStats } from './file-system'
 import { describe } from './representation'
 import { resolveName } from './resolve-path'
 import { refuse, respond } from './respond'
-import { isAbandoned, openBody, refuseWith, sendBody, sendBytes, setHead } from './send'
+import { isAbandoned, openBody, refuseWith, sendBody, sendBytes, setHead, varyByAcceptEncoding } from './send'
 import { select, selectAgain } from './select'
 import { refuse as refuseOption } from './cache-options'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { SendSettings, Settings } from './options'
 import type { Representation } from './representation'
-import type { TargetPath } from './resolve-path'
+import type { Target, TargetPath } from './resolve-path'
 import type { FilePlan, ResponsePlan } from './respond'
 import type { Found, Search, Selection } from './select'
 import type { FileSnapshot, Lease, LookupPolicy, OpenFileCache } from '../types/open-file-cache'
@@ -32,6 +33,8 @@ export class Mount {
   readonly #policy: LookupPolicy
   /** Fields are made once per version of a file. */
   readonly #representations = new WeakMap<FileSnapshot, Representation>()
+  /** Of files that answer as a coding of another; asked for by their own names they are the file itself. */
+  readonly #codedRepresentations = new WeakMap<FileSnapshot, Representation>()
   /** The page of a single-page application. */
   readonly fallback: TargetPath | undefined
 
@@ -41,6 +44,17 @@ export class Mount {
     this.#policy = policy
     const { fallback, send: { root } } = settings
     this.fallback = fallback === undefined || root === undefined ? undefined : fallbackPath(fallback, root)
+  }
+
+  /** `fallback`: whether the page of the application may answer. */
+  search (target: Target, request: FastifyRequest, { index }: SendSettings, fallback: boolean): Search {
+    const { preCompressed } = this.settings
+    return {
+      target,
+      index,
+      codings: preCompressed.length === 0 ? preCompressed : acceptableCodings(request.headers['accept-encoding'], preCompressed),
+      fallback: fallback ? this.fallback : undefined
+    }
   }
 
   select (search: Search): Selection | Promise<Selection> {
@@ -131,25 +145,28 @@ export class Mount {
 
   #plan ({ request, reply, send }: Exchange, found: Found, snapshot: FileSnapshot): ResponsePlan {
     const facts = { method: request.method, headers: request.headers, hasOwnStatus: reply.statusCode !== 200 }
-    return respond(this.#representation(send, found, snapshot), facts, send.acceptRanges)
+    return respond(this.#representation(send, found, snapshot), facts, send)
   }
 
   #representation (send: SendSettings, found: Found, snapshot: FileSnapshot): Representation {
     const isOwn = send === this.settings.send
-    const known = isOwn ? this.#representations.get(snapshot) : undefined
+    const memo = found.coding === undefined ? this.#representations : this.#codedRepresentations
+    const known = isOwn ? memo.get(snapshot) : undefined
     if (known !== undefined) return known
     const etag = typeof send.etag === 'function' ? entityTag(send.etag(found.path, toStats(snapshot))) : undefined
     // The page of an application must not live as long as its hashed assets, by whatever path it was reached.
-    const isPage = isOwn && found.path === this.fallback && send.cacheControl !== undefined
+    const isPage = isOwn && found.plainPath === this.fallback && send.cacheControl !== undefined
     const settings = isPage ? { ...send, cacheControl: 'no-cache' } : send
-    const made = describe(found.path, snapshot, settings, this.settings.types, etag, Date.now())
-    if (isOwn) this.#representations.set(snapshot, made)
+    const made = describe(found, snapshot, settings, this.settings.types, etag, Date.now())
+    if (isOwn) memo.set(snapshot, made)
     return made
   }
 
   #setHead ({ reply, disposition }: Exchange, found: Found, snapshot: FileSnapshot, plan: FilePlan): void {
-    const { setHeaders } = this.settings
+    const { setHeaders, preCompressed } = this.settings
     setHead(reply, plan, disposition, setHeaders && (() => setHeaders(reply, found.path, toStats(snapshot))))
+    // On the plain file too: which one is sent depends on the request all the same (RFC 9110 12.5.5).
+    if (preCompressed.length > 0) varyByAcceptEncoding(reply)
   }
 
   #sendInMemory (exchange: Exchange, found: Found, snapshot: FileSnapshot, plan: FilePlan, bytes: Buffer): void {

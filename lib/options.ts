@@ -1,10 +1,12 @@
 import { isAbsolute, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { duration, refuse } from './cache-options'
+import { CODING_SUFFIX } from './content-coding'
 import { INVALID_OPTION } from './errors'
 import { childPath } from './resolve-path'
 import type { CachedStaticOptions, EtagFunction, SendOptions } from '../types/index'
 import type { OpenFileCache as Cache } from '../types/open-file-cache'
+import type { Coding } from './content-coding'
 import type { DotfilesPolicy, TargetPath } from './resolve-path'
 
 /** What holds for one response: a registration's options, or those with a call's own over them. */
@@ -18,6 +20,8 @@ export interface SendSettings {
   /** Names that stand for a directory, in order. */
   readonly index: readonly string[]
   readonly lastModified: boolean
+  /** Most bytes of one 206. */
+  readonly maxContentRangeChunkSize: number | undefined
 }
 
 export interface Settings {
@@ -29,6 +33,8 @@ export interface Settings {
   /** Media type by extension, in lower case without dot. */
   readonly types: ReadonlyMap<string, string>
   readonly fallback: string | undefined
+  /** Codings that are looked for beside a file, the server's favourite first. */
+  readonly preCompressed: readonly Coding[]
   readonly openFileCache: NonNullable<CachedStaticOptions['openFileCache']>
 }
 
@@ -45,11 +51,13 @@ const DEFAULTS = Object.freeze({
   lastModified: true,
   prefix: '/',
   serve: true,
-  decorateReply: true
+  decorateReply: true,
+  preCompressed: false
 } satisfies CachedStaticOptions)
 
 const SEND_OPTIONS = [
-  'acceptRanges', 'cacheControl', 'dotfiles', 'etag', 'immutable', 'index', 'lastModified', 'maxAge', 'root'
+  'acceptRanges', 'cacheControl', 'dotfiles', 'etag', 'immutable', 'index', 'lastModified', 'maxAge',
+  'maxContentRangeChunkSize', 'root'
 ]
 
 /** Options of @fastify/static that are not built yet, and the value that asks for what is done anyway. */
@@ -62,7 +70,6 @@ const UNBUILT = new Map<string, unknown>([
   ['list', false],
   ['logLevel', undefined],
   ['onFile', undefined],
-  ['preCompressed', false],
   ['prefixAvoidTrailingSlash', false],
   ['redirect', false],
   ['schemaHide', true],
@@ -92,6 +99,7 @@ export function readOptions (options: CachedStaticOptions): Settings {
     setHeaders: given.setHeaders,
     types: readTypes(given.types),
     fallback: given.fallback === undefined ? undefined : readFallback(given.fallback),
+    preCompressed: readPreCompressed(given.preCompressed),
     openFileCache
   })
 }
@@ -118,7 +126,8 @@ function readSendSettings (given: SendOptions): SendSettings {
     dotfiles: readDotfiles(given.dotfiles),
     etag: typeof given.etag === 'function' ? given.etag : boolean('etag', given.etag, ' or a function'),
     index: readIndex(given.index),
-    lastModified: boolean('lastModified', given.lastModified)
+    lastModified: boolean('lastModified', given.lastModified),
+    maxContentRangeChunkSize: readChunkSize(given.maxContentRangeChunkSize)
   })
 }
 
@@ -167,6 +176,15 @@ function readIndex (value: unknown): readonly string[] {
   }))
 }
 
+function readPreCompressed (value: unknown): readonly Coding[] {
+  if (value === false) return []
+  const codings = value === true ? Object.keys(CODING_SUFFIX) : value
+  if (!Array.isArray(codings) || !codings.every((coding) => Object.hasOwn(CODING_SUFFIX, coding))) {
+    refuse('preCompressed', "true, false or a list of 'br', 'zstd', 'gzip', 'deflate'", value)
+  }
+  return Object.freeze([...codings])
+}
+
 function readTypes (value: unknown): ReadonlyMap<string, string> {
   const types = new Map<string, string>()
   if (value === undefined) return types
@@ -181,6 +199,14 @@ function readTypes (value: unknown): ReadonlyMap<string, string> {
     types.set(extension.slice(1).toLowerCase(), type)
   }
   return types
+}
+
+function readChunkSize (value: unknown): number | undefined {
+  if (value === undefined) return undefined
+  if (!Number.isSafeInteger(value) || (value as number) < 1) {
+    refuse('maxContentRangeChunkSize', 'a whole number of bytes >= 1', value)
+  }
+  return value as number
 }
 
 function boolean (name: string, value: unknown, orElse = ''): boolean {

@@ -72,7 +72,6 @@ async function checkFallback (fastify: FastifyInstance, { fallback }: Mount, { c
 function addRoute (fastify: FastifyInstance, mount: Mount, root: string): void {
   const { settings } = mount
   const { send, prefix } = settings
-  const { fallback } = mount
   const { useSemicolonDelimiter, routerOptions } = fastify.initialConfig as RouterConfig
   const cutsAtSemicolon = routerOptions?.useSemicolonDelimiter ?? useSemicolonDelimiter
 
@@ -93,7 +92,7 @@ function addRoute (fastify: FastifyInstance, mount: Mount, root: string): void {
         consulted(request, { rejection: target })
         return done()
       }
-      const search = { target, index: send.index, fallback: fallsBack(target, request) ? fallback : undefined }
+      const search = mount.search(target, request, send, fallsBack(target, request))
       const selection = mount.select(search)
       if (!(selection instanceof Promise)) {
         consulted(request, { search, selection })

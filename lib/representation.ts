@@ -1,6 +1,7 @@
 import { isUtf8MimeType, mime } from '@fastify/send'
 import { toMilliseconds } from './file-times'
 import { formatHttpDate } from './http-date'
+import type { Coding } from './content-coding'
 import type { SendSettings } from './options'
 import type { Validators } from './preconditions'
 import type { FileSnapshot } from '../types/open-file-cache'
@@ -16,12 +17,18 @@ export interface Representation extends Validators {
   readonly notModifiedFields: Fields
 }
 
+export interface Described {
+  /** The file without its coding. */
+  readonly plainPath: string
+  readonly coding: Coding | undefined
+}
+
 /**
  * @param etag the entity-tag, when it is not ours to make
  * @param now wall-clock milliseconds
  */
 export function describe (
-  path: string, snapshot: FileSnapshot, settings: SendSettings, types: ReadonlyMap<string, string>,
+  { plainPath, coding }: Described, snapshot: FileSnapshot, settings: SendSettings, types: ReadonlyMap<string, string>,
   etag: string | undefined, now: number
 ): Representation {
   const mtimeMs = Math.round(toMilliseconds(snapshot.mtimeNs))
@@ -36,7 +43,9 @@ export function describe (
   if (tag !== undefined) notModifiedFields.etag = tag
   const fields = {
     ...notModifiedFields,
-    'content-type': mediaType(path, types),
+    // Of the file before it was encoded: 8.4.
+    'content-type': mediaType(plainPath, types),
+    ...coding !== undefined && { 'content-encoding': coding },
     'content-length': String(snapshot.size)
   }
 

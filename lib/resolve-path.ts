@@ -83,6 +83,14 @@ export function childPath (parent: TargetPath, name: string, windows = onWindows
   return isFileName(name, windows) ? fitting(parent.endsWith('/') ? parent + name : parent + '/' + name) : undefined
 }
 
+/** `file` with a longer name: the file beside it, of a content coding. */
+export function longerPath (file: TargetPath, suffix: string): TargetPath | undefined {
+  const name = file.length - file.lastIndexOf('/') - 1 + suffix.length
+  const isTooLong = name * maxBytesPerUnit > maxSegmentBytes &&
+    Buffer.byteLength(file.slice(file.lastIndexOf('/') + 1) + suffix) > maxSegmentBytes
+  return isTooLong ? undefined : fitting(file + suffix)
+}
+
 function place (name: string, root: string, dotfiles: DotfilesPolicy, windows: boolean): Target | Rejection {
   const refusal = inspect(name, dotfiles, windows)
   if (refusal !== undefined) return refusal

@@ -34,8 +34,15 @@ export interface RequestFacts {
 const NO_FIELDS: Fields = Object.freeze({})
 const NOT_FOUND: Refusal = Object.freeze({ kind: 'refusal', error: undefined, fields: NO_FIELDS })
 
+export interface RangeSettings {
+  readonly acceptRanges: boolean
+  readonly maxContentRangeChunkSize: number | undefined
+}
+
 /** RFC 9110 13.2.2: preconditions, then Range. */
-export function respond (representation: Representation, request: RequestFacts, acceptRanges: boolean): ResponsePlan {
+export function respond (
+  representation: Representation, request: RequestFacts, { acceptRanges, maxContentRangeChunkSize }: RangeSettings
+): ResponsePlan {
   const { fields, snapshot: { size } } = representation
   const { method, headers } = request
   const isHead = method === 'HEAD'
@@ -51,11 +58,14 @@ export function respond (representation: Representation, request: RequestFacts, 
   // 14.2: Range is defined for GET only.
   if (isHead || !acceptRanges || headers.range === undefined) return plan(undefined, fields, whole)
   if (!ifRangeHolds(headers['if-range'], representation)) return plan(undefined, fields, whole)
-  const range = evaluateRange(headers.range, size)
-  if (range === 'whole') return plan(undefined, fields, whole)
-  if (range === 'unsatisfiable') {
+  const outcome = evaluateRange(headers.range, size)
+  if (outcome === 'whole') return plan(undefined, fields, whole)
+  if (outcome === 'unsatisfiable') {
     return refusal(new RANGE_NOT_SATISFIABLE(), { 'content-range': unsatisfiedContentRange(size) })
   }
+  // 14.2: a server may send less than was asked for, if Content-Range says so.
+  const { start } = outcome
+  const range = { start, end: Math.min(outcome.end, start + (maxContentRangeChunkSize ?? Infinity) - 1) }
   const { 'content-length': _, ...common } = fields
   return plan(206, {
     ...common,

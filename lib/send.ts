@@ -36,6 +36,13 @@ export function withdrawHead (reply: HeadedReply): void {
   for (const name of [...Object.keys(plan.fields), 'content-disposition']) reply.removeHeader(name)
 }
 
+/** Once, beside what is there; `*` says it already. */
+export function varyByAcceptEncoding (reply: FastifyReply): void {
+  const present = [reply.getHeader('vary') ?? []].flat().join(', ')
+  if (/(?:^|,)\s*(?:\*|accept-encoding)\s*(?:,|$)/i.test(present)) return
+  reply.header('vary', present === '' ? 'accept-encoding' : `${present}, accept-encoding`)
+}
+
 export function refuseWith (reply: FastifyReply, { error, fields }: Refusal): void {
   if (error === undefined) {
     reply.callNotFound()

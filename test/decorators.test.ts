@@ -433,6 +433,22 @@ t.test('sendFile gives back what it borrowed', async (t) => {
     }
   })
 
+  for (const [call, code] of [['fstatSync', 'ESTALE'], ['read', 'ESTALE'], ['read', 'EIO']] as const) {
+    for (const [url, cache] of [['/', {}], ['/', { minUses: 1 }], ['/small', {}], ['/small', { minUses: 1, memory: false as const }]] as const) {
+      siteTest(t, `when ${call} fails with ${code}: ${url} ${JSON.stringify(cache)}`, withRoutes({
+        '/': (reply) => reply.sendFile('big.bin'), '/small': (reply) => reply.sendFile('a.txt')
+      }, {}, cache), async (t, site) => {
+        for (let round = 0; round < 3; round++) {
+          site.fs.fail(call, code)
+          t.equal((await site.get(url)).statusCode, code === 'ESTALE' ? 200 : 500)
+          t.equal((await site.held()).leases, 0)
+          t.equal((await site.get(url)).statusCode, 200)
+          t.equal((await site.held()).leases, 0)
+        }
+      })
+    }
+  }
+
   for (const call of ['fstat', 'read'] as const) {
     let raw: { destroy (): void } | undefined
     siteTest(t, `when the client left during ${call}, and reads nothing more for it`, withRoutes({

@@ -298,6 +298,25 @@ t.test('the file changes between the look at its descriptor and the first read',
   })
 })
 
+t.test('a small file that will not hold still', async (t) => {
+  const versions = ['one', 'second', 'the third', 'and the fourth']
+
+  siteTest(t, 'is answered from its descriptor, by one version', { files: { 'a.txt': versions[0] as string } }, async (t, site) => {
+    const response = await stepping(site, '/a.txt', {}, async (step) => {
+      for (const call of ['open', 'fstat', 'isRemote']) await step(call)
+      for (const text of versions.slice(1)) {
+        site.clock.jump(5)
+        put(site, '/www/a.txt', text)
+        await step('read')
+        await step('fstat')
+      }
+    })
+    const last = versions.at(-1) as string
+    t.match(response, { statusCode: 200, body: last, headers: { 'content-length': String(last.length), etag: tagOf(last.length) } })
+    t.strictSame(await site.held(), { leases: 0, openFiles: 0 })
+  })
+})
+
 t.test('the file changes while it is being sent', async (t) => {
   const resets = async (t: Test, site: Site, change: (engine: Engine) => void, headers: Record<string, string> = {}) => {
     const request = stepping(site, '/a.bin', headers, async (step) => {

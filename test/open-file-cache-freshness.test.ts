@@ -288,6 +288,26 @@ t.test('what a check finds', async (t) => {
     })
   }
 
+  engineTest(t, 'permissions that went while a check read the bytes are seen at the next check', { minUses: 1 }, async (t, { cache, clock, fs }) => {
+    fs.write('/a', 'old')
+    clock.jump(5000)
+    await held(cache, '/a')
+    fs.write('/a', 'newer')
+    clock.jump(20_000)
+    fs.isManual = true
+    const answer = fetched(cache, '/a')
+    for (const call of ['stat', 'open', 'fstat', 'read']) await deliver(fs, call)
+    clock.jump(1)
+    fs.chmod('/a', false)
+    clock.jump(5000)
+    fs.isManual = false
+    await deliver(fs, 'fstat')
+    t.equal(await answer, 'newer')
+    t.equal(stateOf(cache, '/a'), 'held')
+    clock.jump(20_000)
+    t.equal(await refusal(cache, '/a'), 'EACCES')
+  })
+
   engineTest(t, 'a file may become a directory, a special file, nothing, and a file again', { minUses: 1, valid: 1000 }, async (t, { cache, clock, fs }) => {
     const kinds = async (): Promise<unknown> => {
       clock.jump(2000)

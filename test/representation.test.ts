@@ -2,6 +2,7 @@ import t from 'tap'
 import { readOptions } from '../lib/options'
 import { describe } from '../lib/representation'
 import { LAST_MODIFIED, MTIME, tagOf } from './fixtures/fake-site'
+import type { Coding } from '../lib/content-coding'
 import type { CachedStaticOptions } from '../types/index'
 import type { FileSnapshot } from '../types/open-file-cache'
 
@@ -33,11 +34,12 @@ interface Case {
   options?: CachedStaticOptions
   etag?: string
   now?: number
+  coding?: Coding
 }
 
-function made ({ path = '/www/a.txt', snapshot = snapshotOf(4), options, etag, now = MTIME + DAY }: Case = {}) {
+function made ({ path = '/www/a.txt', snapshot = snapshotOf(4), options, etag, now = MTIME + DAY, coding }: Case = {}) {
   const { send, types } = readOptions({ root: '/www', ...options })
-  return describe(path, snapshot, send, types, etag, now)
+  return describe({ plainPath: path, coding }, snapshot, send, types, etag, now)
 }
 
 const typeOf = (path: string, types = {}) => made({ path, options: { types } }).fields['content-type']
@@ -166,4 +168,11 @@ t.test('Content-Type', async (t) => {
 t.test('Content-Length is the size of the version described', async (t) => {
   t.equal(made({ snapshot: snapshotOf(0) }).fields['content-length'], '0')
   t.equal(made({ snapshot: snapshotOf(5_000_000_000) }).fields['content-length'], '5000000000')
+})
+
+t.test('a coding is named in a 200 and not in a 304, and the type is that of the plain file', async (t) => {
+  const { fields, notModifiedFields } = made({ path: '/www/a.svg', coding: 'br' })
+  t.equal(fields['content-encoding'], 'br')
+  t.equal(fields['content-type'], 'image/svg+xml')
+  t.notOk('content-encoding' in notModifiedFields)
 })

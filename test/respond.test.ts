@@ -13,17 +13,19 @@ const ETAG = '"abc"'
 
 function representationOf (size: number, etag = ETAG) {
   const snapshot = { kind: 'file', size, mtimeNs: BigInt(MTIME) * 1_000_000n } as FileSnapshot
-  return describe('/www/a.txt', snapshot, readOptions({ root: '/www', etag: () => etag }).send, new Map(), etag, Date.now())
+  return describe({ plainPath: '/www/a.txt', coding: undefined }, snapshot, readOptions({ root: '/www', etag: () => etag }).send, new Map(), etag, Date.now())
 }
 
 interface Request extends Partial<RequestFacts> {
   size?: number
   etag?: string
   acceptRanges?: boolean
+  maxContentRangeChunkSize?: number
 }
 
-function planOf ({ method = 'GET', headers = {}, hasOwnStatus = false, size = 10, etag = ETAG, acceptRanges = true }: Request) {
-  return respond(representationOf(size, etag), { method, headers, hasOwnStatus }, acceptRanges)
+function planOf (request: Request) {
+  const { method = 'GET', headers = {}, hasOwnStatus = false, size = 10, etag = ETAG, acceptRanges = true, maxContentRangeChunkSize } = request
+  return respond(representationOf(size, etag), { method, headers, hasOwnStatus }, { acceptRanges, maxContentRangeChunkSize })
 }
 
 const { fields, notModifiedFields } = representationOf(10)
@@ -56,7 +58,7 @@ t.test('the whole of an empty file is no byte', async (t) => {
 
 t.test('a plan for the whole file has the memoised fields themselves', async (t) => {
   const representation = representationOf(10)
-  const plan = respond(representation, { method: 'GET', headers: {}, hasOwnStatus: false }, true)
+  const plan = respond(representation, { method: 'GET', headers: {}, hasOwnStatus: false }, { acceptRanges: true, maxContentRangeChunkSize: undefined })
   t.equal(plan.fields, representation.fields)
 })
 
@@ -229,4 +231,13 @@ t.test('why no file answers', async (t) => {
   t.test('each refusal is an error of its own, so that nobody writes into that of another request', async (t) => {
     t.not(refuse('forbidden').error, refuse('forbidden').error)
   })
+})
+
+t.test('P64 a chunk size cuts every 206, and Content-Range says so', async (t) => {
+  const cut = (range: string) => planOf({ headers: { range }, maxContentRangeChunkSize: 4 })
+  t.strictSame(cut('bytes=0-'), part(0, 3))
+  t.strictSame(cut('bytes=2-9'), part(2, 5))
+  t.strictSame(cut('bytes=-5'), part(5, 8))
+  t.strictSame(cut('bytes=8-'), part(8, 9))
+  t.strictSame(planOf({ maxContentRangeChunkSize: 4 }), whole, 'but not what was not asked for in parts')
 })

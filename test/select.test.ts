@@ -44,7 +44,7 @@ function selectTest (t: Test, name: string, files: string[], body: (t: Test, sel
     clock.jump(60_000)
     const policy: LookupPolicy = cache.policy()
     const searchOf = (name: string, search: Partial<Search> = {}): Search =>
-      ({ target: targetOf(name), index: ['index.html'], fallback: undefined, ...search })
+      ({ target: targetOf(name), index: ['index.html'], codings: [], fallback: undefined, ...search })
     const picked = (selection: Selection, isSync: boolean): Picked => {
       if (selection.kind === 'failed') return { reason: selection.reason, isSync }
       selection.lease?.release()

@@ -5,7 +5,7 @@ import cachedStatic from '../lib/index'
 import { CACHE_CONFLICT } from '../lib/errors'
 import { OpenFileCache } from '../lib/open-file-cache'
 import { joinCache } from '../lib/shared-cache'
-import { descriptorsUnder, hasProcfs } from './fixtures/files'
+import { descriptorsUnder, hasProcfs, until } from './fixtures/files'
 import { fakeWorld } from './fixtures/fake-world'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
@@ -222,7 +222,7 @@ t.test('openFileCache: false', async (t) => {
       }
     }
     await app.close()
-    t.strictSame(descriptorsUnder(root), [])
+    t.ok(await until(() => descriptorsUnder(root).length === 0))
   })
 
   t.test('leaves no descriptor when a hook answers 401', { skip: !hasProcfs && 'needs /proc' }, async (t) => {
@@ -233,7 +233,7 @@ t.test('openFileCache: false', async (t) => {
     app.register(cachedStatic, { root, openFileCache: false })
     for (const url of ['/one/a.txt', '/one/big.bin', '/none']) t.equal((await app.inject(url)).statusCode, 401)
     await app.close()
-    t.strictSame(descriptorsUnder(root), [])
+    t.ok(await until(() => descriptorsUnder(root).length === 0))
   })
 
   t.test('beside others leaves them their cache', async (t) => {
@@ -281,9 +281,9 @@ t.test('the end', async (t) => {
   t.test('gives every descriptor back', { skip: !hasProcfs && 'needs /proc' }, async (t) => {
     const { app, root } = mounted(t, { openFileCache: { minUses: 1 } }, {})
     for (let i = 0; i < 3; i++) await app.inject('/0/big.bin')
-    t.equal(descriptorsUnder(root).length, 1)
+    t.ok(await until(() => descriptorsUnder(root).length === 1))
     await app.close()
-    t.strictSame(descriptorsUnder(root), [])
+    t.ok(await until(() => descriptorsUnder(root).length === 0))
   })
 
   t.test('may come before a request is answered, which is served all the same', { skip: !hasProcfs && 'needs /proc' }, async (t) => {
@@ -301,8 +301,7 @@ t.test('the end', async (t) => {
         const length = { '/one/a.txt': 1, '/one/big.bin': 200_000 }[url]
         t.equal(response.statusCode, length === undefined ? 404 : 200, url)
         if (length !== undefined) t.equal(response.rawPayload.length, length)
-        await new Promise((resolve) => setImmediate(resolve))
-        t.strictSame(descriptorsUnder(root), [])
+        t.ok(await until(() => descriptorsUnder(root).length === 0), 'and every descriptor was closed')
       }
     }
   })

@@ -41,6 +41,8 @@ declare namespace cachedStatic {
    */
   export type EtagFunction = (path: string, stat: Stats) => string | undefined
 
+  export type Coding = 'br' | 'zstd' | 'gzip' | 'deflate'
+
   /** What may be chosen for a registration, and again for one `sendFile` or `download`. */
   export interface SendOptions {
     /**
@@ -84,6 +86,11 @@ declare namespace cachedStatic {
      * @default true
      */
     lastModified?: boolean
+    /**
+     * Most bytes that one 206 carries; `Content-Range` says which.
+     * @default undefined (as many as were asked for)
+     */
+    maxContentRangeChunkSize?: number
     /** Absolute path to use instead of the registration's `root`. */
     root?: string | URL
   }
@@ -118,6 +125,12 @@ declare namespace cachedStatic {
      * clients that accept HTML: the page of a single-page application.
      */
     fallback?: string
+    /**
+     * Look for compressed forms beside a file and send one that the client accepts (RFC 9110 12.5.3): `true` for `.br`,
+     * `.zst`, `.gz` and `.deflate`, or a list of codings, the first preferred. Adds `Vary: accept-encoding`.
+     * @default false
+     */
+    preCompressed?: boolean | Coding[]
     /**
      * Options of the cache, an instance to share, or `false` for none: each request then opens, checks, sends, closes.
      * Registrations that pass options share the cache that the first of them made; `valid`, `minUses` and `errors` are
