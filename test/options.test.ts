@@ -45,7 +45,8 @@ t.test('the defaults, when only the root is given', async (t) => {
       dotfiles: 'ignore',
       etag: true,
       index: ['index.html'],
-      lastModified: true
+      lastModified: true,
+      maxContentRangeChunkSize: undefined
     },
     prefix: '/',
     serve: true,
@@ -53,6 +54,7 @@ t.test('the defaults, when only the root is given', async (t) => {
     setHeaders: undefined,
     types: new Map(),
     fallback: undefined,
+    preCompressed: [],
     openFileCache: {}
   })
 })
@@ -60,9 +62,9 @@ t.test('the defaults, when only the root is given', async (t) => {
 t.test('an option of value undefined means its default', async (t) => {
   const names = [
     'acceptRanges', 'cacheControl', 'maxAge', 'immutable', 'dotfiles', 'etag', 'index', 'lastModified', 'prefix', 'serve',
-    'decorateReply', 'setHeaders', 'types', 'fallback', 'openFileCache',
+    'decorateReply', 'setHeaders', 'types', 'fallback', 'preCompressed', 'maxContentRangeChunkSize', 'openFileCache',
     // Of @fastify/static, not built.
-    'allowedPath', 'constraints', 'contentType', 'extensions', 'globIgnore', 'list', 'logLevel', 'onFile', 'preCompressed',
+    'allowedPath', 'constraints', 'contentType', 'extensions', 'globIgnore', 'list', 'logLevel', 'onFile',
     'prefixAvoidTrailingSlash', 'redirect', 'schemaHide', 'serveDotFiles', 'suppressWarning', 'wildcard'
   ]
   t.strictSame(read(Object.fromEntries(names.map((name) => [name, undefined]))), readOptions({ root }))
@@ -96,7 +98,8 @@ t.test('all options but functions can be written in JSON', async (t) => {
   const json = `{
     "prefix": "/static/", "serve": true, "decorateReply": false, "acceptRanges": false, "cacheControl": true,
     "maxAge": "1d", "immutable": true, "dotfiles": "deny", "etag": false, "index": ["index.html", "index.htm"],
-    "lastModified": false, "types": { ".ts": "text/plain" }, "fallback": "index.html",
+    "lastModified": false, "maxContentRangeChunkSize": 1024, "types": { ".ts": "text/plain" }, "fallback": "index.html",
+    "preCompressed": ["br", "gzip"],
     "openFileCache": { "valid": "Infinity", "errors": true, "memory": false }
   }`
   t.strictSame(read(JSON.parse(json)), {
@@ -107,7 +110,8 @@ t.test('all options but functions can be written in JSON', async (t) => {
       dotfiles: 'deny',
       etag: false,
       index: ['index.html', 'index.htm'],
-      lastModified: false
+      lastModified: false,
+      maxContentRangeChunkSize: 1024
     },
     prefix: '/static/',
     serve: true,
@@ -115,6 +119,7 @@ t.test('all options but functions can be written in JSON', async (t) => {
     setHeaders: undefined,
     types: new Map([['ts', 'text/plain']]),
     fallback: 'index.html',
+    preCompressed: ['br', 'gzip'],
     openFileCache: { valid: 'Infinity', errors: true, memory: false }
   })
 })
@@ -188,6 +193,25 @@ t.test('switches are true or false, nothing that is merely truthy', async (t) =>
   }
   refuses(t, { etag: 'weak' }, '"etag" option must be true or false or a function, but is "weak"')
   refuses(t, { etag: null }, '"etag" option must be true or false or a function, but is null')
+})
+
+t.test('preCompressed is true for every coding, false for none, or a list', async (t) => {
+  t.strictSame(read({ preCompressed: true }).preCompressed, ['br', 'zstd', 'gzip', 'deflate'])
+  t.strictSame(read({ preCompressed: false }).preCompressed, [])
+  t.strictSame(read({ preCompressed: ['gzip', 'br'] }).preCompressed, ['gzip', 'br'])
+  for (const [given, shown] of [['br', '"br"'], [['brotli'], 'an array'], [['__proto__'], 'an array'], [1, '1'], [null, 'null'], [{}, 'an object']]) {
+    refuses(t, { preCompressed: given },
+      `"preCompressed" option must be true, false or a list of 'br', 'zstd', 'gzip', 'deflate', but is ${shown}`)
+  }
+})
+
+t.test('maxContentRangeChunkSize is a number of bytes', async (t) => {
+  t.equal(read({ maxContentRangeChunkSize: 1 }).send.maxContentRangeChunkSize, 1)
+  t.equal(readForCall({ maxContentRangeChunkSize: 4096 }).maxContentRangeChunkSize, 4096)
+  for (const [given, shown] of [[0, '0'], [-1, '-1'], [1.5, '1.5'], [NaN, 'NaN'], ['4', '"4"'], [null, 'null']]) {
+    refuses(t, { maxContentRangeChunkSize: given },
+      `"maxContentRangeChunkSize" option must be a whole number of bytes >= 1, but is ${shown}`)
+  }
 })
 
 t.test('serve, decorateReply, acceptRanges, lastModified and etag are taken as given', async (t) => {
@@ -338,7 +362,6 @@ t.test('an option of @fastify/static that is not built is refused by name, rathe
     list: true,
     logLevel: 'warn',
     onFile: () => {},
-    preCompressed: true,
     prefixAvoidTrailingSlash: true,
     redirect: true,
     schemaHide: false,
@@ -355,7 +378,6 @@ t.test('an option of @fastify/static that asks for what is done anyway is taken'
   t.strictSame(read({
     contentType: true,
     list: false,
-    preCompressed: false,
     prefixAvoidTrailingSlash: false,
     redirect: false,
     schemaHide: true,
@@ -376,13 +398,14 @@ t.test('options of one call', async (t) => {
       dotfiles: 'ignore',
       etag: true,
       index: [],
-      lastModified: true
+      lastModified: true,
+      maxContentRangeChunkSize: undefined
     })
   })
 
   t.test('of value undefined leave those of the registration', async (t) => {
     const registered = { maxAge: '1d', dotfiles: 'allow', acceptRanges: false }
-    const names = ['acceptRanges', 'cacheControl', 'dotfiles', 'etag', 'immutable', 'index', 'lastModified', 'maxAge', 'root']
+    const names = ['acceptRanges', 'cacheControl', 'dotfiles', 'etag', 'immutable', 'index', 'lastModified', 'maxAge', 'maxContentRangeChunkSize', 'root']
     t.strictSame(readForCall(Object.fromEntries(names.map((name) => [name, undefined])), registered), read(registered).send)
   })
 
@@ -393,7 +416,7 @@ t.test('options of one call', async (t) => {
   })
 
   t.test('are refused when they are known to a registration only, or to nobody', async (t) => {
-    const list = 'acceptRanges, cacheControl, dotfiles, etag, immutable, index, lastModified, maxAge, root'
+    const list = 'acceptRanges, cacheControl, dotfiles, etag, immutable, index, lastModified, maxAge, maxContentRangeChunkSize, root'
     for (const name of ['prefix', 'serve', 'setHeaders', 'types', 'fallback', 'openFileCache', 'maxage', 'start', 'highWaterMark']) {
       refuses(t, { [name]: 'x' }, `"${name}" option is unknown here; a call may have: ${list}`, readForCall)
     }

@@ -6,7 +6,7 @@ import fastify from 'fastify'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
-import { childPath, resolveName, resolvePath } from '../lib/resolve-path'
+import { childPath, longerPath, resolveName, resolvePath } from '../lib/resolve-path'
 import type { DotfilesPolicy, Rejection, Target, TargetPath } from '../lib/resolve-path'
 import { referenceName, referenceUrl } from './fixtures/path-reference'
 
@@ -480,4 +480,16 @@ t.test('property: through the router, the reference that reads the wire agrees',
     return isDeepStrictEqual(result, referenceUrl(prefix + rest, prefix, root, policy))
   }), { numRuns })
   t.pass(`${numRuns} requests`)
+})
+
+t.test('a longer name is the file beside, unless it is too long', async (t) => {
+  const name = (length: number) => target('x/' + 'a'.repeat(length)).path
+  t.equal(longerPath(target('a.js').path, '.br'), '/srv/site/a.js.br')
+  t.equal(longerPath(name(252), '.br'), `/srv/site/x/${'a'.repeat(252)}.br`)
+  t.equal(longerPath(name(253), '.br'), undefined)
+  t.equal(longerPath(target('ü'.repeat(126)).path, '.br'), '/srv/site/' + 'ü'.repeat(126) + '.br', 'bytes count, 255 of them')
+  t.equal(longerPath(target('ü'.repeat(127)).path, '.br'), undefined)
+  const deep = target(('a'.repeat(199) + '/').repeat(20) + 'b'.repeat(83)).path
+  t.equal(longerPath(deep, '.x'), deep + '.x')
+  t.equal(longerPath(deep, '.br'), undefined, 'the whole path, too')
 })

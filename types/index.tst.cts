@@ -19,7 +19,7 @@ describe('a CommonJS consumer', () => {
 
   test('finds the errors and the types on it', () => {
     expect(cachedStatic.errors).type.toBe<cachedStatic.Errors>()
-    expect<cachedStatic.CachedStaticOptions>().type.toBeAssignableFrom({ root: '/srv', maxAge: 1000 })
+    expect<cachedStatic.CachedStaticOptions>().type.toBeAssignableFrom({ root: '/srv', maxAge: 1000, preCompressed: true })
     expect<cachedStatic.SendOptions>().type.toBeAssignableFrom({ etag: () => undefined })
   })
 

@@ -49,6 +49,8 @@ describe('options', () => {
       etag: false,
       index: ['index.html', 'index.htm'],
       lastModified: false,
+      maxContentRangeChunkSize: 4096,
+      preCompressed: ['zstd' as const, 'br' as const],
       types: { '.ts': 'text/plain' },
       fallback: 'index.html',
       openFileCache: { max: 10, inactive: '1m', valid: 0, minUses: 1, errors: true, memory: false as const, maxNegative: 1 }
