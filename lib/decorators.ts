@@ -9,7 +9,7 @@ import type { Mount } from './mount'
 import type { CachedStaticOptions, SendOptions } from '../types/index'
 
 export interface ReplyDecorators {
-  sendFile (this: FastifyReply, filename: string, rootPath?: string | SendOptions, options?: SendOptions): FastifyReply
+  sendFile (this: FastifyReply, filename: string, rootPath?: string | URL | SendOptions, options?: SendOptions): FastifyReply
   download (this: FastifyReply, filepath: string, filename?: string | SendOptions, options?: SendOptions): FastifyReply
 }
 
@@ -34,7 +34,7 @@ export function replyDecorators (mount: Mount, registered: CachedStaticOptions):
 
   return {
     sendFile (filename, rootPath, options) {
-      serve(this, filename, typeof rootPath === 'string' ? { ...options, root: rootPath } : rootPath ?? options)
+      serve(this, filename, typeof rootPath === 'string' || rootPath instanceof URL ? { ...options, root: rootPath } : rootPath ?? options)
       return this
     },
     download (filepath, filename, options) {

@@ -20,7 +20,7 @@ interface Shared {
   users: number
 }
 
-// On the server: contexts that are siblings do not see each other's decorators, and a module may be loaded twice.
+// On the server: contexts that are siblings do not see each other's decorators.
 const kShared = Symbol('fastify-cached-static.shared')
 
 export function joinCache (fastify: FastifyInstance, option: Settings['openFileCache']): CacheUse {

@@ -66,6 +66,7 @@ t.test('sendFile', async (t) => {
 
   siteTest(t, 'takes a root, options, or both', withRoutes({
     '/root': (reply) => reply.sendFile('a.txt', '/other'),
+    '/url': (reply) => reply.sendFile('a.txt', new URL('file:///other')),
     '/undefined-root': (reply) => reply.sendFile('a.txt', undefined, { maxAge: 1000 }),
     '/options': (reply) => reply.sendFile('a.txt', { maxAge: '1d', immutable: true, etag: false }),
     '/root-option': (reply) => reply.sendFile('a.txt', { root: '/other' }),
@@ -80,7 +81,7 @@ t.test('sendFile', async (t) => {
       const { headers } = await get('/options')
       t.equal(headers['cache-control'], 'public, max-age=86400, immutable')
       t.notOk('etag' in headers)
-      for (const url of ['/root-option', '/root-url', '/both-roots']) t.equal((await get(url)).body, 'other', url)
+      for (const url of ['/url', '/root-option', '/root-url', '/both-roots']) t.equal((await get(url)).body, 'other', url)
       const both = await get('/both')
       t.match(both, { body: 'other', headers: { 'cache-control': 'public, max-age=5' } })
       t.notOk('last-modified' in both.headers)

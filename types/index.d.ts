@@ -16,11 +16,11 @@ declare module 'fastify' {
     /**
      * Sends a file below the root, through the cache, on any method. `filename` is a file name: it is not decoded.
      * A status set before (`reply.code(404).sendFile('404.html')`) stays, and switches conditions and ranges off.
-     * @param rootPath absolute path to use instead of the `root` option
+     * @param rootPath absolute path or file URL to use instead of the `root` option
      */
-    sendFile (filename: string, rootPath?: string): FastifyReply
+    sendFile (filename: string, rootPath?: string | URL): FastifyReply
     sendFile (filename: string, options?: cachedStatic.SendOptions): FastifyReply
-    sendFile (filename: string, rootPath?: string, options?: cachedStatic.SendOptions): FastifyReply
+    sendFile (filename: string, rootPath?: string | URL, options?: cachedStatic.SendOptions): FastifyReply
 
     /**
      * As `sendFile`, with a `Content-Disposition: attachment` field (RFC 6266).
@@ -36,8 +36,8 @@ type CachedStaticPlugin = FastifyPluginAsync<cachedStatic.CachedStaticOptions>
 
 declare namespace cachedStatic {
   /**
-   * An entity-tag (RFC 9110 8.8.3) for one version of a file, such as `"abc"` or `W/"abc"`. Called once per version and
-   * mount; `undefined` for none.
+   * An entity-tag (RFC 9110 8.8.3) for one version of a file, such as `"abc"` or `W/"abc"`; `undefined` for none. Called
+   * once per version and registration, and by each `sendFile` or `download` that has options of its own.
    */
   export type EtagFunction = (path: string, stat: Stats) => string | undefined
 

@@ -105,6 +105,7 @@ describe('decorators', () => {
 
   test('reply.sendFile', () => {
     expect(reply.sendFile('a.txt')).type.toBe<FastifyReply>()
+    expect(reply.sendFile('a.txt', new URL('file:///other'))).type.toBe<FastifyReply>()
     expect(reply.sendFile('a.txt', '/other')).type.toBe<FastifyReply>()
     expect(reply.sendFile('a.txt', { maxAge: '1h' })).type.toBe<FastifyReply>()
     expect(reply.sendFile('a.txt', '/other', { immutable: true })).type.toBe<FastifyReply>()
