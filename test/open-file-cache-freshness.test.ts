@@ -421,13 +421,14 @@ t.test('unsettled', async (t) => {
     fs.tickNs = coarse
     fs.write('/a', 'aaaa')
     await held(cache, '/a')
-    const [before] = [cache.lookup('/a')]
+    const before = cache.lookup('/a')
     fs.write('/a', 'bbbb')
     t.equal(fs.resolve('/a').mtimeNs, (before as { mtimeNs: bigint }).mtimeNs, 'the times hide it')
     t.equal(await fetched(cache, '/a'), 'aaaa', 'within valid')
     clock.jump(20_000)
     t.equal(await fetched(cache, '/a'), 'bbbb')
     t.equal(stateOf(cache, '/a'), 'held', 'bytes are replaced by bytes')
+    t.not(cache.lookup('/a'), before, 'and the snapshot by another one, so that nothing is remembered of it')
   })
 
   engineTest(t, 'by the timer, too', { minUses: 1 }, async (t, { cache, clock, fs }) => {
@@ -444,10 +445,12 @@ t.test('unsettled', async (t) => {
     fs.write('/a', 'aaaa')
     await held(cache, '/a')
     const reads = fs.count('read')
+    const snapshot = cache.lookup('/a')
     for (const expected of [1, 1, 1]) {
       clock.jump(20_000)
       await use(cache, '/a')
       t.equal(fs.count('read') - reads, expected, 'read again once, 20 s after the last change')
+      t.equal(cache.lookup('/a'), snapshot, 'and the bytes are the same')
     }
     t.equal(fs.count('open'), 2)
   })

@@ -140,7 +140,24 @@ t.test('fill()', async (t) => {
     }
   })
 
-  engineTest(t, 'a file that ends before its size said is read again, too', { minUses: 1 }, async (t, { cache, fs }) => {
+  engineTest(t, 'a file that ends before its size said is read again, too', { minUses: 1 }, async (t, { cache, clock, fs }) => {
+    fs.write('/a', 'aaaa')
+    fs.maxRead = 2
+    const lease = await opened(cache, '/a')
+    fs.isManual = true
+    const fill = lease.fill()
+    await deliver(fs, 'read')
+    clock.jump(1)
+    fs.write('/a', 'bb')
+    fs.isManual = false
+    await deliver(fs, 'read')
+    await fill
+    t.equal(lease.bytes?.toString(), 'bb')
+    t.equal(lease.snapshot.size, 2)
+    lease.release()
+  })
+
+  engineTest(t, 'also when its times do not tell', { minUses: 1 }, async (t, { cache, fs }) => {
     fs.write('/a', 'aaaa')
     const lease = await opened(cache, '/a')
     const { read } = fs
@@ -150,8 +167,8 @@ t.test('fill()', async (t) => {
       else read.call(this, fd, buffer, offset, length, position, callback)
     }
     await lease.fill()
-    t.equal(lease.bytes?.toString(), 'aaaa')
     fs.read = read
+    t.equal(lease.bytes?.toString(), 'aaaa')
     lease.release()
   })
 
@@ -299,6 +316,23 @@ t.test('fill()', async (t) => {
     t.equal(lease?.bytes?.toString(), 'aaaa')
     t.equal(lease?.snapshot.size, 4)
     for (const lease of leases) lease.release()
+  })
+
+  engineTest(t, 'settled bytes are held, whoever checked the entry since they were read', { minUses: 2 }, async (t, { cache, clock, fs }) => {
+    fs.write('/a', 'aaaa')
+    clock.jump(5000)
+    const lease = await opened(cache, '/a')
+    fs.isManual = true
+    const fill = lease.fill()
+    await settled()
+    const read = fs.pending[0]
+    fs.isManual = false
+    clock.jump(1)
+    await use(cache, '/a', 1, cache.policy({ valid: 0 }))
+    read?.deliver()
+    await fill
+    t.equal(stateOf(cache, '/a'), 'held')
+    lease.release()
   })
 
   engineTest(t, 'unsettled bytes are not held by an entry that was checked since they were read', { minUses: 2 }, async (t, { cache, clock, fs }) => {

@@ -60,7 +60,7 @@ t.test('background checks', async (t) => {
   })
 
   engineTest(t, 'the smallest valid that used it since decides, and none below one second', { minUses: 1, inactive: '10m' }, async (t, { cache, clock, fs }) => {
-    const [day, seconds, never, soon] = ['1d', '10s', Infinity, 1].map((valid) => cache.policy({ valid }))
+    const [day, minute, seconds, never, soon] = ['1d', '1m', '10s', Infinity, 1].map((valid) => cache.policy({ valid }))
     fs.write('/a', 'a')
     await use(cache, '/a')
     cache.lookup('/a', never)
@@ -72,6 +72,7 @@ t.test('background checks', async (t) => {
     cache.lookup('/a', day)
     await use(cache, '/a', 1, seconds)
     t.equal(fs.count('stat'), 1, 'by the request')
+    cache.lookup('/a', minute)
     cache.lookup('/a', seconds)
     cache.lookup('/a', day)
     await clock.advance(10_000)
@@ -107,6 +108,8 @@ t.test('background checks', async (t) => {
     t.ok(cache.lookup('/c', cache.policy({ valid: '19s' })))
     fs.isManual = false
     for (const call of [...fs.pending]) call.deliver()
+    await settled()
+    t.equal(fs.count('stat'), 3, 'nor put off')
     await clock.advance(10_000)
     t.equal(fs.count('stat'), 3)
   })
@@ -301,6 +304,21 @@ t.test('inactive', async (t) => {
       t.equal((await opened(cache, '/a')).state, 'held')
     }
     t.equal(fs.count('open'), 1)
+  })
+
+  engineTest(t, 'so is an open() that had to check first', { inactive: '10s', minUses: 1, valid: '1s' }, async (t, { cache, clock, fs }) => {
+    fs.write('/a', 'a')
+    fs.mkdir('/d')
+    await clock.advance(5000)
+    await held(cache, '/a')
+    await use(cache, '/d')
+    for (let i = 0; i < 5; i++) {
+      await clock.advance(6000)
+      t.equal(cache.stats().entries, 2)
+      fs.write(`/d/${i}`, 'x')
+      await use(cache, '/a')
+      await use(cache, '/d')
+    }
   })
 
   engineTest(t, 'an inactive entry that is being read is dropped, and closed by its last release', { inactive: '10s', minUses: 1, valid: '1h' }, async (t, { cache, clock, fs }) => {

@@ -104,6 +104,18 @@ t.test('uses', async (t) => {
     t.equal(keptAs(cache, '/a'), 'open')
   })
 
+  engineTest(t, 'a file in the place of a directory counts its uses from the start', { minUses: 2 }, async (t, { cache, clock, fs }) => {
+    fs.mkdir('/a')
+    await use(cache, '/a', 5)
+    fs.unlink('/a')
+    fs.write('/a', 'a')
+    clock.jump(20_000)
+    await use(cache, '/a')
+    t.equal(keptAs(cache, '/a'), undefined)
+    await use(cache, '/a')
+    t.equal(keptAs(cache, '/a'), 'open')
+  })
+
   engineTest(t, 'directories do not wait for minUses', { minUses: 9 }, async (t, { cache, fs }) => {
     fs.mkdir('/d')
     await use(cache, '/d')

@@ -297,3 +297,19 @@ t.test('candidates that are partly known', async (t) => {
     t.equal(fs.count('open'), 1)
   })
 })
+
+t.test('content codings', async (t) => {
+  selectTest(t, 'a coding that cannot be read is passed over, and asked for again', ['a.js', 'a.js.br'], async (t, { pick, fs }) => {
+    const search = { codings: ['br' as const] }
+    for (const code of ['EIO', 'EACCES']) {
+      fs.fail('open', code, 1, `${ROOT}/a.js.br`)
+      t.match(await pick('a.js', search), found('a.js'), code)
+    }
+  }, { minUses: 1, errors: false })
+
+  selectTest(t, 'after a failure that passes the coding answers', ['a.js', 'a.js.br'], async (t, { pick, fs }) => {
+    fs.fail('open', 'EIO', 1, `${ROOT}/a.js.br`)
+    t.match(await pick('a.js', { codings: ['br'] }), found('a.js'))
+    t.match(await pick('a.js', { codings: ['br'] }), found('a.js.br'))
+  })
+})
