@@ -305,18 +305,18 @@ t.test('opening', async (t) => {
 
 t.test('link policies', async (t) => {
   const tree = ({ fs }: Engine): void => {
-    for (const path of ['/srv', '/srv/root', '/srv/root/dir', '/out']) fs.mkdir(path)
-    fs.write('/srv/root/a', 'in')
-    fs.write('/srv/root/dir/b', 'in')
+    for (const path of ['/srv', '/srv/site', '/srv/site/dir', '/out']) fs.mkdir(path)
+    fs.write('/srv/site/a', 'in')
+    fs.write('/srv/site/dir/b', 'in')
     fs.write('/out/secret', 'out')
-    fs.write('/srv/root-secret', 'out')
-    fs.link('/srv/root/inner', '/srv/root/dir/b')
-    fs.link('/srv/root/innerdir', '/srv/root/dir')
-    fs.link('/srv/root/outer', '/out/secret')
-    fs.link('/srv/root/outerdir', '/out')
-    fs.link('/srv/root/sibling', '/srv/root-secret')
-    fs.link('/srv/root/self', '/srv/root')
-    fs.link('/current', '/srv/root')
+    fs.write('/srv/site-secret', 'out')
+    fs.link('/srv/site/inner', '/srv/site/dir/b')
+    fs.link('/srv/site/innerdir', '/srv/site/dir')
+    fs.link('/srv/site/outer', '/out/secret')
+    fs.link('/srv/site/outerdir', '/out')
+    fs.link('/srv/site/sibling', '/srv/site-secret')
+    fs.link('/srv/site/self', '/srv/site')
+    fs.link('/current', '/srv/site')
   }
   const rows = [
     // path, within-root, deny
@@ -339,7 +339,7 @@ t.test('link policies', async (t) => {
   }
 
   for (const [index, symlinks] of [[1, 'within-root'], [2, 'deny']] as const) {
-    for (const root of ['/srv/root', '/srv/root/', '/current', '/current/']) {
+    for (const root of ['/srv/site', '/srv/site/', '/current', '/current/']) {
       engineTest(t, `${symlinks}, root ${root}`, { minUses: 1, errors: false }, async (t, engine) => {
         tree(engine)
         const { cache, clock } = engine
@@ -362,7 +362,7 @@ t.test('link policies', async (t) => {
       const { cache } = engine
       const policy = cache.policy({ links: { symlinks, root: '/' } })
       t.equal(await answerOf(cache, '/out/secret', policy), 'out')
-      t.equal(await answerOf(cache, '/srv/root/outer', policy), index === 1 ? 'out' : 'ELOOP')
+      t.equal(await answerOf(cache, '/srv/site/outer', policy), index === 1 ? 'out' : 'ELOOP')
       t.equal((await opened(cache, '/', policy)).snapshot.kind, 'directory')
     })
   }
@@ -371,8 +371,8 @@ t.test('link policies', async (t) => {
     tree(engine)
     const { cache } = engine
     for (const symlinks of ['within-root', 'deny'] as const) {
-      const policy = cache.policy({ links: { symlinks, root: '/srv/root' } })
-      for (const path of ['/out/secret', '/srv/root-secret', '/srv']) {
+      const policy = cache.policy({ links: { symlinks, root: '/srv/site' } })
+      for (const path of ['/out/secret', '/srv/site-secret', '/srv']) {
         t.equal(await refusal(cache, path, policy), 'ELOOP', path)
       }
     }
@@ -381,36 +381,36 @@ t.test('link policies', async (t) => {
   engineTest(t, 'P101 the verdict is about the descriptor, and made again at each check', { minUses: 1, errors: false }, async (t, engine) => {
     tree(engine)
     const { cache, clock, fs } = engine
-    const policy = cache.policy({ links: { symlinks: 'within-root', root: '/srv/root' } })
-    t.equal(await answerOf(cache, '/srv/root/inner', policy), 'in')
-    fs.link('/srv/root/inner', '/out/secret')
-    t.equal(await answerOf(cache, '/srv/root/inner', policy), 'in', 'within valid: what was opened then')
+    const policy = cache.policy({ links: { symlinks: 'within-root', root: '/srv/site' } })
+    t.equal(await answerOf(cache, '/srv/site/inner', policy), 'in')
+    fs.link('/srv/site/inner', '/out/secret')
+    t.equal(await answerOf(cache, '/srv/site/inner', policy), 'in', 'within valid: what was opened then')
     clock.jump(20_000)
-    t.equal(await answerOf(cache, '/srv/root/inner', policy), 'ELOOP')
+    t.equal(await answerOf(cache, '/srv/site/inner', policy), 'ELOOP')
     t.match(await statsOf(cache), { openFiles: 0, entries: 0 })
   })
 
   engineTest(t, 'a hard file that comes to lie behind a link is seen, though stat says that nothing changed', { minUses: 1, errors: false }, async (t, { cache, clock, fs }) => {
-    for (const path of ['/root', '/root/d', '/out']) fs.mkdir(path)
-    fs.write('/root/d/a', 'a')
-    const policy = cache.policy({ links: { symlinks: 'deny', root: '/root' } })
-    t.equal(await answerOf(cache, '/root/d/a', policy), 'a')
-    fs.rename('/root/d', '/out/d')
-    fs.link('/root/d', '/out/d')
+    for (const path of ['/site', '/site/d', '/out']) fs.mkdir(path)
+    fs.write('/site/d/a', 'a')
+    const policy = cache.policy({ links: { symlinks: 'deny', root: '/site' } })
+    t.equal(await answerOf(cache, '/site/d/a', policy), 'a')
+    fs.rename('/site/d', '/out/d')
+    fs.link('/site/d', '/out/d')
     clock.jump(20_000)
-    t.equal(await answerOf(cache, '/root/d/a', policy), 'ELOOP')
+    t.equal(await answerOf(cache, '/site/d/a', policy), 'ELOOP')
   })
 
   engineTest(t, 'the policy and its root are part of the key', { minUses: 1, errors: '1m' }, async (t, engine) => {
     tree(engine)
     const { cache } = engine
-    const deny = cache.policy({ links: { symlinks: 'deny', root: '/srv/root' } })
-    const within = cache.policy({ links: { symlinks: 'within-root', root: '/srv/root' } })
+    const deny = cache.policy({ links: { symlinks: 'deny', root: '/srv/site' } })
+    const within = cache.policy({ links: { symlinks: 'within-root', root: '/srv/site' } })
     const other = cache.policy({ links: { symlinks: 'within-root', root: '/' } })
-    t.equal(await answerOf(cache, '/srv/root/outer', cache.policy()), 'out')
-    t.equal(await answerOf(cache, '/srv/root/outer', deny), 'ELOOP')
-    t.equal(await answerOf(cache, '/srv/root/outer', within), 'ELOOP')
-    t.equal(await answerOf(cache, '/srv/root/outer', other), 'out')
+    t.equal(await answerOf(cache, '/srv/site/outer', cache.policy()), 'out')
+    t.equal(await answerOf(cache, '/srv/site/outer', deny), 'ELOOP')
+    t.equal(await answerOf(cache, '/srv/site/outer', within), 'ELOOP')
+    t.equal(await answerOf(cache, '/srv/site/outer', other), 'out')
     t.match(await statsOf(cache), { entries: 2, negativeEntries: 2 })
   })
 
@@ -458,11 +458,11 @@ t.test('link policies', async (t) => {
   engineTest(t, 'a link that led outside and is gone by now is not there', { errors: false }, async (t, engine) => {
     tree(engine)
     const { cache, fs } = engine
-    const policy = cache.policy({ links: { symlinks: 'within-root', root: '/srv/root' } })
+    const policy = cache.policy({ links: { symlinks: 'within-root', root: '/srv/site' } })
     fs.isManual = true
-    const answer = answerOf(cache, '/srv/root/outer', policy)
+    const answer = answerOf(cache, '/srv/site/outer', policy)
     await deliver(fs, 'open')
-    fs.unlink('/srv/root/outer')
+    fs.unlink('/srv/site/outer')
     fs.isManual = false
     await deliver(fs, 'fstat')
     t.equal(await answer, 'ENOENT')
@@ -471,19 +471,19 @@ t.test('link policies', async (t) => {
   engineTest(t, 'a link that leads outside is refused at once', { errors: false }, async (t, engine) => {
     tree(engine)
     const { cache, fs } = engine
-    const policy = cache.policy({ links: { symlinks: 'deny', root: '/srv/root' } })
-    t.equal(await answerOf(cache, '/srv/root/outer', policy), 'ELOOP')
+    const policy = cache.policy({ links: { symlinks: 'deny', root: '/srv/site' } })
+    t.equal(await answerOf(cache, '/srv/site/outer', policy), 'ELOOP')
     t.match(fs.calls, { open: 1, close: 1 })
   })
 
   engineTest(t, 'a file that is deleted between the two calls was within the root', { errors: false }, async (t, engine) => {
     tree(engine)
     const { cache, fs } = engine
-    const policy = cache.policy({ links: { symlinks: 'within-root', root: '/srv/root' } })
+    const policy = cache.policy({ links: { symlinks: 'within-root', root: '/srv/site' } })
     fs.isManual = true
-    const answer = answerOf(cache, '/srv/root/a', policy)
+    const answer = answerOf(cache, '/srv/site/a', policy)
     await deliver(fs, 'open')
-    fs.unlink('/srv/root/a')
+    fs.unlink('/srv/site/a')
     fs.isManual = false
     await deliver(fs, 'fstat')
     t.equal(await answer, 'in')
@@ -494,13 +494,13 @@ t.test('link policies', async (t) => {
       engineTest(t, `a failing ${call} (${code}) is no permission and leaves nothing behind`, { errors: false }, async (t, engine) => {
         tree(engine)
         const { cache, fs } = engine
-        const policy = cache.policy({ links: { symlinks: 'within-root', root: '/srv/root' } })
+        const policy = cache.policy({ links: { symlinks: 'within-root', root: '/srv/site' } })
         fs.fail(call, code)
-        const answer = await cache.open('/srv/root/a', policy).catch((error) => ({ errno: error.code }))
+        const answer = await cache.open('/srv/site/a', policy).catch((error) => ({ errno: error.code }))
         t.match(answer, { errno: code })
         await settled()
         t.equal((await statsOf(cache)).openFiles, 0)
-        t.equal(await answerOf(cache, '/srv/root/a', policy), 'in')
+        t.equal(await answerOf(cache, '/srv/site/a', policy), 'in')
       })
     }
   }
@@ -508,10 +508,10 @@ t.test('link policies', async (t) => {
   engineTest(t, 'a descriptor is not closed while it is asked where it is', { errors: false }, async (t, engine) => {
     tree(engine)
     const { cache, fs } = engine
-    const policy = cache.policy({ links: { symlinks: 'within-root', root: '/srv/root' } })
+    const policy = cache.policy({ links: { symlinks: 'within-root', root: '/srv/site' } })
     fs.fail('realpath', 'EIO')
     fs.isManual = true
-    const code = codeOf(cache.open('/srv/root/a', policy))
+    const code = codeOf(cache.open('/srv/site/a', policy))
     for (const call of ['open', 'fstat', 'realpath']) await deliver(fs, call)
     fs.isManual = false
     for (const call of [...fs.pending].reverse()) call.deliver()
@@ -530,8 +530,8 @@ t.test('link policies', async (t) => {
   engineTest(t, 'under a policy a directory that cannot be opened proves nothing', { errors: false }, async (t, engine) => {
     tree(engine)
     const { cache, fs } = engine
-    fs.chmod('/srv/root/dir', false)
-    t.equal(await refusal(cache, '/srv/root/dir', cache.policy({ links: { symlinks: 'deny', root: '/srv/root' } })), 'EACCES')
-    t.equal((await opened(cache, '/srv/root/dir')).snapshot.kind, 'directory')
+    fs.chmod('/srv/site/dir', false)
+    t.equal(await refusal(cache, '/srv/site/dir', cache.policy({ links: { symlinks: 'deny', root: '/srv/site' } })), 'EACCES')
+    t.equal((await opened(cache, '/srv/site/dir')).snapshot.kind, 'directory')
   })
 })

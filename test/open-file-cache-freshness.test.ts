@@ -182,19 +182,19 @@ t.test('what a check finds', async (t) => {
   })
 
   engineTest(t, 'P06 P07 the path is walked again: a swapped directory link is followed', { minUses: 1 }, async (t, { cache, clock, fs }) => {
-    fs.mkdir('/root')
+    fs.mkdir('/site')
     for (const version of ['v1', 'v2']) {
-      fs.mkdir(`/root/..${version}`)
-      fs.write(`/root/..${version}/x.json`, version)
+      fs.mkdir(`/site/..${version}`)
+      fs.write(`/site/..${version}/x.json`, version)
     }
-    fs.link('/root/..data', '/root/..v1')
-    fs.link('/root/x.json', '/root/..data/x.json')
-    t.equal(await fetched(cache, '/root/x.json'), 'v1')
-    fs.link('/root/..tmp', '/root/..v2')
-    fs.rename('/root/..tmp', '/root/..data')
-    t.equal(await fetched(cache, '/root/x.json'), 'v1')
+    fs.link('/site/..data', '/site/..v1')
+    fs.link('/site/x.json', '/site/..data/x.json')
+    t.equal(await fetched(cache, '/site/x.json'), 'v1')
+    fs.link('/site/..tmp', '/site/..v2')
+    fs.rename('/site/..tmp', '/site/..data')
+    t.equal(await fetched(cache, '/site/x.json'), 'v1')
     clock.jump(20_000)
-    t.equal(await fetched(cache, '/root/x.json'), 'v2')
+    t.equal(await fetched(cache, '/site/x.json'), 'v2')
     t.match(await statsOf(cache), { openFiles: 1, closes: 1 }, 'and the old release is given back')
   })
 
