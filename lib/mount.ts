@@ -1,4 +1,5 @@
 import { acceptableCodings } from './content-coding'
+import { INVALID_OPTION_VALUE } from './errors'
 import { toStats } from './file-system'
 import { describe } from './representation'
 import { resolveName } from './resolve-path'
@@ -196,7 +197,8 @@ function fallbackPath (name: string, root: string): TargetPath {
 function entityTag (tag: string | undefined): string | undefined {
   // RFC 9110 8.8.3
   if (tag !== undefined && !/^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/.test(tag)) {
-    refuseOption('etag', 'a function that returns an entity-tag such as \'"abc"\' or \'W/"abc"\'', tag)
+    // A client may see this: not what the function made of the path.
+    throw new INVALID_OPTION_VALUE('etag', 'must return an entity-tag such as \'"abc"\' or \'W/"abc"\', or undefined')
   }
   return tag
 }

@@ -1,5 +1,5 @@
 import { sep } from 'node:path'
-import { cacheCapacity, lookupPolicy, NO_CAPACITY } from './cache-options'
+import { cacheCapacity, lookupPolicy, NO_CAPACITY, refuse } from './cache-options'
 import { systemClock } from './clock'
 import { Descriptors } from './descriptors'
 import { EntryIndex, FileEntry, NegativeEntry } from './entry-index'
@@ -321,6 +321,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
       for (const scope of this.#scopes) this.#forget(path + scope)
       return
     }
+    if (typeof path?.under !== 'string') refuse('invalidate', 'a path or { under: path }', path)
     const directory = path.under.endsWith(sep) ? path.under.slice(0, -1) : path.under
     const below = directory + sep
     for (const key of [...this.#index.keys(), ...this.#flights.keys()]) {

@@ -131,7 +131,8 @@ t.test('policy', async (t) => {
     [{ errors: Infinity }, { errors: Infinity }],
     [{ errors: true, valid: '5s' }, { valid: 5000, errors: 5000 }],
     [{ errors: '1m', valid: '5s' }, { valid: 5000, errors: 60_000 }],
-    [{ links: { symlinks: 'deny', root: '/srv' } }, { links: { symlinks: 'deny', root: '/srv' } }]
+    [{ links: { symlinks: 'deny', root: '/srv' } }, { links: { symlinks: 'deny', root: '/srv' } }],
+    [{ links: { symlinks: 'within-root', root: '/' } }, { links: { symlinks: 'within-root', root: '/' } }]
   ]
   for (const [options, expected] of rows) {
     const policy = lookupPolicy(options)

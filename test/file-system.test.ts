@@ -263,16 +263,21 @@ t.test('isRemote()', async (t) => {
   })
 })
 
-t.test('without O_NONBLOCK and O_NOCTTY, as on Windows, files are opened read-only', async (t) => {
-  const { O_NONBLOCK, O_NOCTTY, ...constants } = fs.constants
-  const flags: unknown[] = []
-  const open = (_path: string, flag: unknown, callback: (error: null, fd: number) => void): void => {
-    flags.push(flag)
-    callback(null, 99)
+t.test('the flags of open(): those that the system has', async (t) => {
+  const { O_RDONLY, O_NONBLOCK, O_NOCTTY, ...others } = fs.constants
+  for (const [constants, expected] of [
+    [{ ...others, O_RDONLY, O_NONBLOCK: 0o4000, O_NOCTTY: 0o400 }, O_RDONLY | 0o4400],
+    [{ ...others, O_RDONLY }, O_RDONLY] // as on Windows
+  ] as const) {
+    const flags: unknown[] = []
+    const open = (_path: string, flag: unknown, callback: (error: null, fd: number) => void): void => {
+      flags.push(flag)
+      callback(null, 99)
+    }
+    const mocked = t.mockRequire<typeof FileSystemModule>('../lib/file-system', { 'node:fs': { ...fs, constants, open } })
+    t.equal(await mocked.nodeFileSystem().open('/a'), 99)
+    t.strictSame(flags, [expected])
   }
-  const mocked = t.mockRequire<typeof FileSystemModule>('../lib/file-system', { 'node:fs': { ...fs, constants, open } })
-  t.equal(await mocked.nodeFileSystem().open('/a'), 99)
-  t.strictSame(flags, [fs.constants.O_RDONLY])
 })
 
 t.test('descriptorLimit()', async (t) => {

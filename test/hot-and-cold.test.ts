@@ -8,7 +8,7 @@ import { rawRequest } from './fixtures/raw-client'
 import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
 
-const RUNS = Number(process.env.FUZZ_RUNS ?? 500)
+const RUNS = Number(process.env.FUZZ_RUNS ?? 2000)
 
 const NAMES = ['a.txt', 'b c.txt', 'd', 'index.html', '.env', '.well-known', '[id].js', 'ünï.txt', 'a%20.md', '__proto__', 'none', '..', '.', '']
 const PIECES = ['%2f', '%5c', '%00', '%', '%zz', '%2e%2e', '%FF', '?q=1', '#f', '\\', ';', 'a'.repeat(300)]

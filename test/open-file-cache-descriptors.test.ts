@@ -222,6 +222,23 @@ t.test('the clamp', async (t) => {
     t.match(warnings[0]?.message, /half of the descriptors .* "openFileCache\.max"/)
   })
 
+  limitedTest(t, 20, 'below it there is nothing to warn of', { minUses: 1 }, async (t, { cache, clock, fs }) => {
+    const warnings: Error[] = []
+    const listener = (warning: Error): void => { warnings.push(warning) }
+    process.on('warning', listener)
+    t.teardown(() => process.off('warning', listener))
+    for (let i = 0; i < 10; i++) {
+      fs.write('/a', `${i}`)
+      await use(cache, '/a', 2)
+      clock.jump(20_000)
+      await use(cache, '/a')
+      await held(cache, '/a')
+      if (i % 2 === 0) cache.clear()
+    }
+    await settled()
+    t.strictSame(warnings, [])
+  })
+
   limitedTest(t, 20, 'a descriptor that is read when it must go is closed by its last release', { minUses: 1 }, async (t, { cache, fs }) => {
     fs.write('/a', 'a')
     const lease = await opened(cache, '/a')

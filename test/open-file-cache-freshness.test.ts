@@ -725,6 +725,19 @@ t.test('network file systems', async (t) => {
     lease.release()
   })
 
+  engineTest(t, 'concurrent calls that see one new version have one snapshot', { minUses: 1 }, async (t, { cache, clock, fs }) => {
+    fs.remote = true
+    fs.write('/a', 'aaaa')
+    const lease = await opened(cache, '/a')
+    clock.jump(1)
+    fs.write('/a', 'bbbbbbbb')
+    const [one, two] = await Promise.all([lease.current(), lease.current()])
+    t.equal(one.size, 8)
+    t.equal(one, two)
+    t.equal(cache.lookup('/a'), one)
+    lease.release()
+  })
+
   engineTest(t, 'an answer that was overtaken by a newer one is told to who asked, and to nobody else', { minUses: 1 }, async (t, { cache, clock, fs }) => {
     fs.remote = true
     fs.write('/a', 'aaaa')

@@ -549,3 +549,14 @@ t.test('stats()', async (t) => {
     t.match(await statsOf(cache), { revalidations: 3, misses: 6, hits: 3 }, 'by a request')
   })
 })
+
+t.test('invalidate() of nothing that is a path is refused', async (t) => {
+  const cache = new OpenFileCache({}, fakeWorld())
+  for (const [given, shown] of [[undefined, 'undefined'], [null, 'null'], [{}, 'an object'], [{ under: 1 }, 'an object'], [5, '5']]) {
+    t.throws(() => cache.invalidate(given as string), {
+      code: 'FST_STATIC_INVALID_OPTION_VALUE',
+      message: `"invalidate" option must be a path or { under: path }, but is ${shown}`
+    })
+  }
+  await cache.close()
+})

@@ -215,7 +215,11 @@ export class OpenFileCache {
    */
   open (path: string, policy?: LookupPolicy, counts?: boolean): Promise<Lease | Negative>
 
-  /** Forgets a path, or a directory and all below it. Looks under way are answered but not remembered. */
+  /**
+   * Forgets a path, or a directory and all below it: absolute, spelled as it is looked up. Looks under way are answered
+   * but not remembered.
+   * @throws FST_STATIC_INVALID_OPTION_VALUE
+   */
   invalidate (path: string | { under: string }): void
 
   /** Forgets everything. */
