@@ -7,7 +7,7 @@ const environment = (name: string, otherwise: number): number => Number(process.
 
 const OPERATIONS = environment('MODEL_OPS', 2000)
 const FIRST_SEED = environment('MODEL_SEED', 1)
-const RUNS = environment('MODEL_RUNS', process.env['MODEL_SEED'] === undefined ? 120 : 1)
+const RUNS = environment('MODEL_RUNS', process.env['MODEL_SEED'] === undefined ? 200 : 1)
 
 /** Far more than is needed on an idle machine. */
 t.setTimeout(600_000)
