@@ -25,10 +25,11 @@ const POLICY: LookupPolicy = Object.freeze({
   valid: 20_000,
   minUses: 2,
   errors: 1_000,
-  links: undefined
+  links: undefined,
+  spelledBelow: undefined
 })
 
-const CACHE_OPTIONS = ['max', 'inactive', 'valid', 'minUses', 'errors', 'memory', 'maxNegative', 'links']
+const CACHE_OPTIONS = ['max', 'inactive', 'valid', 'minUses', 'errors', 'memory', 'maxNegative', 'links', 'spelledBelow']
 const MEMORY_OPTIONS = ['max', 'maxFileSize']
 
 /** Capacity of the cache that keeps nothing, as `openFileCache: false` asks for. */
@@ -104,7 +105,10 @@ export function lookupPolicy (options: LookupPolicyOptions = {}, base = POLICY):
     minUses: given.minUses === undefined ? base.minUses : count('openFileCache.minUses', given.minUses, 1),
     // Whoever shortens `valid` and says nothing of errors wants no older "not there" either.
     errors: errorsDuration(given.errors, valid, given.valid === undefined ? base.errors : Math.min(base.errors, valid)),
-    links: given.links === undefined ? base.links : linkPolicy(given.links)
+    links: given.links === undefined ? base.links : linkPolicy(given.links),
+    spelledBelow: given.spelledBelow === undefined
+      ? base.spelledBelow
+      : absolutePath('openFileCache.spelledBelow', given.spelledBelow)
   })
 }
 
@@ -119,8 +123,12 @@ function linkPolicy (links: unknown): LinkPolicy {
   if (symlinks !== 'within-root' && symlinks !== 'deny') {
     refuse('openFileCache.links.symlinks', "'within-root' or 'deny'", symlinks)
   }
-  if (typeof root !== 'string' || !isAbsolute(root)) refuse('openFileCache.links.root', 'an absolute path', root)
-  return Object.freeze({ symlinks, root })
+  return Object.freeze({ symlinks, root: absolutePath('openFileCache.links.root', root) })
+}
+
+function absolutePath (name: string, value: unknown): string {
+  if (typeof value !== 'string' || !isAbsolute(value)) refuse(name, 'an absolute path', value)
+  return value
 }
 
 /** The names of the capacity options in which `options` asks for something else than `capacity` has. */

@@ -70,7 +70,7 @@ export class Descriptors {
     const entry = file.entry
     if (entry?.dropped === false) {
       entry.usedAt = this.#clock.now()
-      this.#index.get(entry.key)
+      this.#index.touch(entry)
     }
     this.#giveBack(file)
   }

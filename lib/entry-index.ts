@@ -16,6 +16,8 @@ export class FileEntry {
   memory: MemoryLease
   /** Whether a `stat` that agrees proves the entry; otherwise its next check opens the path again. */
   settled = true
+  /** Offset in the path from which all names were spelled as they are stored, at the last check. */
+  spelledFrom = 0
   /** Smallest `valid` that used the entry since its last check. */
   minValid = Infinity
   /** Tick at which the timer looks at the entry: `NOT_DUE`, `QUEUED`, or a tick number. */
@@ -112,13 +114,11 @@ export class EntryIndex {
     return this.entries === 0 && this.#negative.size === 0
   }
 
-  /** The entry, as the most recently used one. */
-  get (key: string): FileEntry | undefined {
-    const entry = this.#retained.get(key) ?? this.#probation.get(key)
-    if (entry === undefined) return undefined
-    if (entry.memory.bytes !== undefined) this.#held.get(key)
-    else if (entry.file !== undefined) this.#open.get(key)
-    return entry
+  /** Makes an entry that is in the index the most recently used one. */
+  touch (entry: FileEntry): void {
+    this.#queueOf(entry).get(entry.key)
+    if (entry.memory.bytes !== undefined) this.#held.get(entry.key)
+    else if (entry.file !== undefined) this.#open.get(entry.key)
   }
 
   peek (key: string): FileEntry | undefined {

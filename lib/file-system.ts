@@ -27,6 +27,7 @@ const readlink = promisify(fs.readlink)
 const statfs = promisify(fs.statfs)
 const stat = promisify(fs.stat)
 const fstat = promisify(fs.fstat)
+const readdir = promisify(fs.readdir)
 
 function toFileStat (stats: fs.BigIntStats): FileStat {
   return Object.freeze({
@@ -48,12 +49,17 @@ function toFileStat (stats: fs.BigIntStats): FileStat {
   })
 }
 
+// Where names are found by other spellings as a rule. Elsewhere it is a matter of the directory: ext4 and f2fs with
+// casefold, vfat, CIFS, ZFS.
+const FOLDING_PLATFORMS: readonly string[] = ['darwin', 'win32']
+
 /**
  * The file system of this process. `procfs`: where Linux shows what a descriptor refers to; other systems resolve the
  * path instead and compare what they find with the descriptor.
  */
-export function nodeFileSystem (procfs = '/proc/self'): FileSystem {
+export function nodeFileSystem (procfs = '/proc/self', platform: string = process.platform): FileSystem {
   return {
+    nameFolding: FOLDING_PLATFORMS.includes(platform) ? 'certain' : 'possible',
     open: (path) => open(path, OPEN_FLAGS),
     close: (fd) => close(fd),
     fstat: async (fd) => toFileStat(await fstat(fd, { bigint: true })),
@@ -63,6 +69,11 @@ export function nodeFileSystem (procfs = '/proc/self'): FileSystem {
       fs.read(fd, buffer, offset, length, position, callback)
     },
     realpath: (path) => realpath(path),
+
+    async readdir (path) {
+      const entries = await readdir(path, { withFileTypes: true })
+      return entries.map((entry) => ({ name: entry.name, isLink: entry.isSymbolicLink() }))
+    },
 
     async realpathOf (fd, path) {
       try {

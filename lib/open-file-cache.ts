@@ -1,18 +1,20 @@
-import { sep } from 'node:path'
+import { join, sep } from 'node:path'
 import { cacheCapacity, lookupPolicy, NO_CAPACITY, refuse } from './cache-options'
 import { systemClock } from './clock'
 import { Descriptors } from './descriptors'
 import { EntryIndex, FileEntry, NegativeEntry } from './entry-index'
 import { nodeFileSystem } from './file-system'
+import { Listings } from './listings'
 import { DescriptorLease, isSameVersion, MemoryLease } from './open-file'
 import { codeOf, failureOf, isRemembered, Opening } from './opening'
 import { RevalidationTimer } from './revalidation'
+import { Spelling } from './spelling'
 import type { Capacity } from './cache-options'
 import type { OpenFile } from './open-file'
 import type { Opened, Target } from './opening'
 import type * as Contract from '../types/open-file-cache'
 import type {
-  Clock, FileSnapshot, FileSystem, Lease, LinkPolicy, LookupPolicy, LookupPolicyOptions, Negative,
+  Clock, FileSnapshot, FileSystem, Lease, LinkPolicy, ListedEntry, LookupPolicy, LookupPolicyOptions, Negative,
   OpenFileCacheOptions, OpenFileCacheStats, World
 } from '../types/open-file-cache'
 
@@ -29,7 +31,7 @@ interface Waiter {
 /** One look at the disk, and who waits for it. */
 interface Flight extends Target {
   readonly key: string
-  readonly waiters: Waiter[]
+  waiters: Waiter[]
   issuedAt: number
   /** Forgotten by `invalidate` or `clear` since it was issued: answers those who wait, is not stored, nobody joins. */
   isSuperseded: boolean
@@ -39,6 +41,12 @@ interface Flight extends Target {
 
 /** Entries of one kind that one tick may drop. */
 const SWEEP_AT_ONCE = 1000
+
+/** From here on no more scopes are remembered: who has a link policy per call would make them grow without end. */
+const MAX_SCOPES = 64
+
+const MISSPELLED: Negative = Object.freeze({ kind: 'negative', errno: 'ENOENT' })
+const NO_DIRECTORY: Negative = Object.freeze({ kind: 'negative', errno: 'ENOTDIR' })
 
 export class OpenFileCache implements Contract.OpenFileCache {
   /** A cache that keeps nothing: each look-up asks the disk. */
@@ -52,11 +60,13 @@ export class OpenFileCache implements Contract.OpenFileCache {
   readonly #policy: LookupPolicy
   readonly #index: EntryIndex
   readonly #descriptors: Descriptors
+  readonly #spelling: Spelling
   readonly #opening: Opening
+  readonly #listings: Listings
   readonly #timer: RevalidationTimer
   readonly #flights = new Map<string, Flight>()
   readonly #landings = new Set<Promise<void>>()
-  /** Key suffixes of the link policies in use. */
+  /** Key suffixes of the link policies in use; `MAX_SCOPES` of them: there may be others. */
   readonly #scopes = new Set<string>([''])
   #hasWarned = false
   #closed: Promise<void> | undefined
@@ -86,7 +96,9 @@ export class OpenFileCache implements Contract.OpenFileCache {
       }
     })
     this.#descriptors = new Descriptors(this.#fs, this.#clock, this.#index, capacity.memoryMaxFileSize)
-    this.#opening = new Opening(this.#fs, this.#clock, this.#descriptors)
+    this.#spelling = new Spelling(this.#fs, this.#clock)
+    this.#opening = new Opening(this.#fs, this.#clock, this.#descriptors, this.#spelling)
+    this.#listings = new Listings(this.#fs, this.#clock)
     this.#timer = new RevalidationTimer(this.#clock, {
       check: (entry) => this.#checkInBackground(entry),
       sweep: (now) => this.#index.dropInactive(now, SWEEP_AT_ONCE),
@@ -104,6 +116,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     const entry = this.#freshEntry(key, policy, now)
     if (entry === undefined) return this.#freshNegative(key, policy, now)
     this.#hits++
+    if (isMisspelled(entry, policy)) return MISSPELLED
     this.#index.use(entry, policy, now)
     return entry.snapshot
   }
@@ -111,7 +124,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
   lease (path: string, policy = this.#policy): Lease | undefined {
     const now = this.#clock.now()
     const entry = this.#freshEntry(keyOf(path, policy.links), policy, now)
-    if (entry?.isReadable !== true) return undefined
+    if (entry?.isReadable !== true || isMisspelled(entry, policy)) return undefined
     entry.usedAt = now
     return leaseOf(entry)
   }
@@ -120,6 +133,10 @@ export class OpenFileCache implements Contract.OpenFileCache {
     const key = keyOf(path, policy.links)
     const now = this.#clock.now()
     const entry = this.#freshEntry(key, policy, now)
+    if (entry !== undefined && isMisspelled(entry, policy)) {
+      if (counts) this.#hits++
+      return MISSPELLED
+    }
     if (entry?.isReadable === true) {
       if (counts) {
         this.#hits++
@@ -135,11 +152,43 @@ export class OpenFileCache implements Contract.OpenFileCache {
     })
   }
 
+  async list (path: string, policy = this.#policy): Promise<readonly ListedEntry[] | Negative> {
+    const directory = await this.open(path, policy, false)
+    if (directory.kind === 'negative') return directory
+    if (directory.kind === 'file') {
+      directory.release()
+      return NO_DIRECTORY
+    }
+    const entry = this.#index.peek(keyOf(path, policy.links))
+    try {
+      return await this.#listings.list(path, policy.valid, entry, async (name, isLink) => {
+        const child = join(path, name)
+        return isLink && policy.links !== undefined ? await this.#proven(child, policy) : await this.#fs.stat(child)
+      })
+    } catch (error) {
+      const failure = failureOf(error)
+      if (failure.kind === 'negative') return failure
+      throw error
+    }
+  }
+
+  /** What a link leads to, if the policy allows it. */
+  async #proven (path: string, policy: LookupPolicy): Promise<FileSnapshot | undefined> {
+    const answer = await this.open(path, policy, false)
+    if (answer.kind === 'negative') return undefined
+    answer.release()
+    return answer.snapshot
+  }
+
   #freshEntry (key: string, policy: LookupPolicy, now: number): FileEntry | undefined {
-    const entry = this.#index.get(key)
-    if (entry === undefined || now - entry.validatedAt >= policy.valid) return undefined
-    if (policy.valid < entry.minValid) this.#timer.schedule(entry, policy.valid)
-    return entry
+    const entry = this.#index.peek(key)
+    if (entry === undefined) return undefined
+    const isFresh = now - entry.validatedAt < policy.valid
+    if (!isMisspelled(entry, policy)) {
+      this.#index.touch(entry)
+      if (isFresh && policy.valid < entry.minValid) this.#timer.schedule(entry, policy.valid)
+    }
+    return isFresh ? entry : undefined
   }
 
   #freshNegative (key: string, policy: LookupPolicy, now: number): NegativeEntry | undefined {
@@ -167,7 +216,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
 
   #start (flight: Flight): Promise<void> {
     flight.issuedAt = this.#clock.now()
-    if (flight.links !== undefined) this.#scopes.add(scopeOf(flight.links))
+    if (flight.links !== undefined && this.#scopes.size < MAX_SCOPES) this.#scopes.add(scopeOf(flight.links))
     this.#flights.set(flight.key, flight)
     const landing = this.#fly(flight).finally(() => this.#landings.delete(landing))
     this.#landings.add(landing)
@@ -194,6 +243,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     flight.checkedAt = this.#clock.now()
     try {
       const stat = await this.#fs.stat(flight.path)
+      flight.spelledFrom = await this.#spelling.spelledFrom(flight.path)
       return entry.settled && isSameVersion(stat, entry.snapshot) ? { kind: 'unchanged', entry } : undefined
     } catch (error) {
       return codeOf(error) === 'ESTALE' ? undefined : failureOf(error)
@@ -203,9 +253,11 @@ export class OpenFileCache implements Contract.OpenFileCache {
   #land (flight: Flight, outcome: Outcome): void {
     this.#flights.delete(flight.key)
     const isStored = !flight.isSuperseded && this.#closed === undefined && this.capacity.max > 0
+    if (outcome.kind !== 'negative' && outcome.kind !== 'failed') answerMisspelled(flight)
     switch (outcome.kind) {
       case 'unchanged':
         outcome.entry.validatedAt = flight.checkedAt
+        outcome.entry.spelledFrom = flight.spelledFrom
         this.#timer.checked(outcome.entry)
         this.#countUses(flight, outcome.entry)
         for (const waiter of flight.waiters) waiter.resolve(leaseOf(outcome.entry))
@@ -281,6 +333,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     }
     if (entry === undefined) {
       entry = new FileEntry(flight.key, flight.links, snapshot, flight.checkedAt, this.#clock.now())
+      entry.spelledFrom = flight.spelledFrom
       this.#evictions += this.#index.add(entry)
       this.#timer.start()
       return entry
@@ -290,6 +343,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     const isOther = before !== undefined && bytes?.equals(before) === false
     this.#index.adopt(entry, !isOther && isSameVersion(snapshot, entry.snapshot) ? entry.snapshot : snapshot)
     entry.validatedAt = flight.checkedAt
+    entry.spelledFrom = flight.spelledFrom
     this.#timer.checked(entry)
     return entry
   }
@@ -318,19 +372,24 @@ export class OpenFileCache implements Contract.OpenFileCache {
 
   invalidate (path: string | { under: string }): void {
     if (typeof path === 'string') {
-      for (const scope of this.#scopes) this.#forget(path + scope)
+      if (this.#scopes.size < MAX_SCOPES) for (const scope of this.#scopes) this.#forget(path + scope)
+      else this.#forgetAll((key) => pathOf(key) === path)
       return
     }
     if (typeof path?.under !== 'string') refuse('invalidate', 'a path or { under: path }', path)
     const directory = path.under.endsWith(sep) ? path.under.slice(0, -1) : path.under
     const below = directory + sep
-    for (const key of [...this.#index.keys(), ...this.#flights.keys()]) {
-      if (key.startsWith(below) || pathOf(key) === directory) this.#forget(key)
-    }
+    this.#forgetAll((key) => key.startsWith(below) || pathOf(key) === directory)
   }
 
   clear (): void {
-    for (const key of [...this.#index.keys(), ...this.#flights.keys()]) this.#forget(key)
+    this.#forgetAll(() => true)
+  }
+
+  #forgetAll (matches: (key: string) => boolean): void {
+    for (const key of [...this.#index.keys(), ...this.#flights.keys()]) {
+      if (matches(key)) this.#forget(key)
+    }
   }
 
   #forget (key: string): void {
@@ -373,12 +432,23 @@ export class OpenFileCache implements Contract.OpenFileCache {
 }
 
 function newFlight (key: string, path: string, links: LinkPolicy | undefined): Flight {
-  return { key, path, links, waiters: [], issuedAt: 0, checkedAt: 0, isSuperseded: false, next: undefined }
+  return { key, path, links, waiters: [], issuedAt: 0, checkedAt: 0, spelledFrom: 0, isSuperseded: false, next: undefined }
 }
 
 /** Whether an unchanged entry answers all who wait: it must still be there, and readable for a request. */
 function isStillEnough (flight: Flight, entry: FileEntry): boolean {
   return !entry.dropped && (entry.isReadable || flight.waiters.length === 0)
+}
+
+function isMisspelled ({ spelledFrom }: { spelledFrom: number }, { spelledBelow }: LookupPolicy): boolean {
+  return spelledBelow !== undefined && spelledFrom > spelledBelow.length
+}
+
+/** What was found is not there for those who want its name spelled as it is stored: they wait for nothing more. */
+function answerMisspelled (flight: Flight): void {
+  const isRefused = (waiter: Waiter): boolean => isMisspelled(flight, waiter.policy)
+  for (const waiter of flight.waiters.filter(isRefused)) waiter.resolve(MISSPELLED)
+  flight.waiters = flight.waiters.filter((waiter) => !isRefused(waiter))
 }
 
 function leaseOf (entry: FileEntry): Lease {

@@ -1,6 +1,7 @@
 import { relative, sep } from 'node:path'
 import { OpenFile } from './open-file'
 import type { Descriptors } from './descriptors'
+import type { Spelling } from './spelling'
 import type { Clock, FileSnapshot, FileSystem, LinkPolicy, Negative } from '../types/open-file-cache'
 
 export type Opened =
@@ -14,6 +15,8 @@ export interface Target {
   readonly path: string
   readonly links: LinkPolicy | undefined
   checkedAt: number
+  /** Offset in `path` from which all names are spelled as they are stored; known when there is a file or directory. */
+  spelledFrom: number
 }
 
 const REMEMBERED: readonly string[] = ['ENOENT', 'ENOTDIR', 'EACCES', 'EPERM', 'ELOOP']
@@ -57,12 +60,14 @@ export class Opening {
   readonly #fs: FileSystem
   readonly #clock: Clock
   readonly #descriptors: Descriptors
+  readonly #spelling: Spelling
   readonly #remoteDevices = new Map<bigint, boolean | Promise<boolean>>()
 
-  constructor (fs: FileSystem, clock: Clock, descriptors: Descriptors) {
+  constructor (fs: FileSystem, clock: Clock, descriptors: Descriptors, spelling: Spelling) {
     this.#fs = fs
     this.#clock = clock
     this.#descriptors = descriptors
+    this.#spelling = spelling
   }
 
   /** `wantsBytes`: a small file is read whole at once. */
@@ -83,20 +88,22 @@ export class Opening {
     try {
       fd = await this.#descriptors.open(target.path)
     } catch (error) {
-      return this.#refused(target, error)
+      return await this.#refused(target, error).catch(failureOf)
     }
     const outcome = await this.#examined(fd, openedAt, target, wantsBytes).catch(failureOf)
     if (outcome.kind !== 'file') this.#descriptors.close(fd)
     return outcome
   }
 
-  async #examined (fd: number, openedAt: number, { path, links }: Target, wantsBytes: () => boolean): Promise<Opened> {
+  async #examined (fd: number, openedAt: number, target: Target, wantsBytes: () => boolean): Promise<Opened> {
+    const { path, links } = target
     const stat = await this.#fs.fstat(fd)
     if (stat.kind === 'other') return { kind: 'negative', errno: 'ENOENT' }
     if (links !== undefined && !await this.#isAllowed(fd, path, links)) {
       if (await this.#leadsOut(path, links)) return { kind: 'negative', errno: 'ELOOP' }
       throw new Unproven('links on the way keep changing')
     }
+    target.spelledFrom = await this.#spelling.spelledFrom(path)
     if (stat.kind === 'directory') return { kind: 'directory', snapshot: stat as FileSnapshot }
     const isRemote = await this.#isRemote(path, stat.dev)
     const isUnchanged = stat.ctimeNs <= BigInt(Math.round(openedAt * 1e6))
@@ -106,10 +113,13 @@ export class Opening {
   }
 
   /** A directory that may be entered but not read (on Windows, any directory) is a directory all the same. */
-  async #refused ({ path, links }: Target, error: unknown): Promise<Opened> {
-    if (links === undefined && MAYBE_DIRECTORY.includes(codeOf(error))) {
-      const stat = await this.#fs.stat(path).catch(() => undefined)
-      if (stat?.kind === 'directory') return { kind: 'directory', snapshot: stat as FileSnapshot }
+  async #refused (target: Target, error: unknown): Promise<Opened> {
+    if (target.links === undefined && MAYBE_DIRECTORY.includes(codeOf(error))) {
+      const stat = await this.#fs.stat(target.path).catch(() => undefined)
+      if (stat?.kind === 'directory') {
+        target.spelledFrom = await this.#spelling.spelledFrom(target.path)
+        return { kind: 'directory', snapshot: stat as FileSnapshot }
+      }
     }
     return failureOf(error)
   }

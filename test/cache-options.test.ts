@@ -66,13 +66,17 @@ t.test('every bad value: the message names the option, what it may be, and what 
     bad.push([{ links: { symlinks: 'deny', root: value } }, 'openFileCache.links.root', 'an absolute path', came as string])
   }
 
+  for (const [value, came] of [[null, 'null'], [5, '5'], ['', '""'], ['public', '"public"'], ['./srv', '"./srv"'], [['/srv'], 'an array']]) {
+    bad.push([{ spelledBelow: value }, 'openFileCache.spelledBelow', 'an absolute path', came as string])
+  }
+
   for (const [options, name, expected, came] of bad) {
     t.equal(complaint(options), `"${name}" option must be ${expected}, but is ${came}`)
   }
 })
 
 t.test('an option that does not exist is refused with those that do', async (t) => {
-  const known = 'max, inactive, valid, minUses, errors, memory, maxNegative, links'
+  const known = 'max, inactive, valid, minUses, errors, memory, maxNegative, links, spelledBelow'
   t.equal(complaint({ maxx: 5 }), `"openFileCache.maxx" option is unknown; "openFileCache" may have: ${known}`)
   t.equal(complaint({ min_uses: 2 }), `"openFileCache.min_uses" option is unknown; "openFileCache" may have: ${known}`)
   t.equal(complaint({ memory: { maxFilesize: 1 } }),
@@ -114,7 +118,7 @@ t.test('capacity', async (t) => {
 })
 
 t.test('policy', async (t) => {
-  const defaults = { valid: 20_000, minUses: 2, errors: 1000, links: undefined }
+  const defaults = { valid: 20_000, minUses: 2, errors: 1000, links: undefined, spelledBelow: undefined }
   const rows: Array<[options: LookupPolicyOptions | undefined, expected: object]> = [
     [undefined, {}],
     [{}, {}],
@@ -132,7 +136,8 @@ t.test('policy', async (t) => {
     [{ errors: true, valid: '5s' }, { valid: 5000, errors: 5000 }],
     [{ errors: '1m', valid: '5s' }, { valid: 5000, errors: 60_000 }],
     [{ links: { symlinks: 'deny', root: '/srv' } }, { links: { symlinks: 'deny', root: '/srv' } }],
-    [{ links: { symlinks: 'within-root', root: '/' } }, { links: { symlinks: 'within-root', root: '/' } }]
+    [{ links: { symlinks: 'within-root', root: '/' } }, { links: { symlinks: 'within-root', root: '/' } }],
+    [{ spelledBelow: '/srv' }, { spelledBelow: '/srv' }]
   ]
   for (const [options, expected] of rows) {
     const policy = lookupPolicy(options)
@@ -144,9 +149,10 @@ t.test('policy', async (t) => {
 
 t.test('what a policy leaves out is that of its base', async (t) => {
   const links = { symlinks: 'deny', root: '/srv' } as const
-  const base = lookupPolicy({ valid: '10s', minUses: 5, errors: '1m', links })
+  const base = lookupPolicy({ valid: '10s', minUses: 5, errors: '1m', links, spelledBelow: '/srv' })
   t.strictSame({ ...lookupPolicy({}, base) }, { ...base })
   t.strictSame({ ...lookupPolicy({ minUses: 1 }, base) }, { ...base, minUses: 1 })
+  t.strictSame({ ...lookupPolicy({ spelledBelow: '/' }, base) }, { ...base, spelledBelow: '/' })
   t.strictSame({ ...lookupPolicy({ errors: true }, base) }, { ...base, errors: 10_000 })
   t.strictSame({ ...lookupPolicy({ valid: '2s' }, base) }, { ...base, valid: 2000, errors: 2000 }, 'a shorter valid holds for errors, too')
   t.strictSame({ ...lookupPolicy({ valid: '1h' }, base) }, { ...base, valid: 3_600_000 })

@@ -220,6 +220,28 @@ for (const [title, procfs, skip] of [
   })
 }
 
+t.test('readdir() tells the stored names, and which are links', async (t) => {
+  const port = nodeFileSystem()
+  const dir = t.testdir({
+    a: '', B: '', é: '', d: { inner: '' }, l: t.fixture('symlink', 'a'), ld: t.fixture('symlink', 'd'), dangling: t.fixture('symlink', 'none')
+  })
+  const entries = await port.readdir(dir)
+  t.strictSame(entries.map(({ name }) => name).sort(), ['B', 'a', 'd', 'dangling', 'l', 'ld', 'é'])
+  t.strictSame(entries.filter(({ isLink }) => isLink).map(({ name }) => name).sort(), ['dangling', 'l', 'ld'])
+  t.strictSame(await port.readdir(join(dir, 'ld')), [{ name: 'inner', isLink: false }])
+  await t.rejects(port.readdir(join(dir, 'a')), { code: onWindows ? /ENOTDIR|ENOENT/ : 'ENOTDIR' })
+  await t.rejects(port.readdir(join(dir, 'none')), { code: 'ENOENT' })
+})
+
+t.test('nameFolding is certain on macOS and Windows, possible elsewhere', async (t) => {
+  const expected = { darwin: 'certain', win32: 'certain', linux: 'possible', freebsd: 'possible' } as const
+  for (const [platform, nameFolding] of Object.entries(expected)) {
+    t.equal(nodeFileSystem(undefined, platform).nameFolding, nameFolding, platform)
+  }
+  const isCertain = process.platform === 'darwin' || process.platform === 'win32'
+  t.equal(nodeFileSystem().nameFolding, isCertain ? 'certain' : 'possible', 'by default of this platform')
+})
+
 t.test('isRemote()', async (t) => {
   t.test('no, of the file system that we test on', async (t) => {
     t.equal(await nodeFileSystem().isRemote(t.testdir()), false)

@@ -35,6 +35,7 @@ function watched (port: FileSystem): WatchedFileSystem {
     fstat: watch(port.fstat),
     stat: watch(port.stat),
     realpath: watch(port.realpath),
+    readdir: watch(port.readdir),
     realpathOf: watch(port.realpathOf),
     isRemote: watch(port.isRemote),
     async quiet () {

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { OpenFileCache } from '../lib/open-file-cache'
-import { codeOf, contentOf, deliver, engineTest, fetched, held, opened, readAt, refusal, stateOf, statsOf, use } from './fixtures/engine'
+import { codeOf, collected, contentOf, deliver, deliverAll, engineTest, fetched, held, opened, readAt, refusal, stateOf, statsOf, use } from './fixtures/engine'
 import { fakeWorld, settled } from './fixtures/fake-world'
 
 t.test('look-ups', async (t) => {
@@ -173,8 +173,8 @@ t.test('look-ups', async (t) => {
 
   t.test('policy() completes what it is given from the options of the cache', async (t) => {
     const cache = new OpenFileCache({ valid: '5s', minUses: 3, errors: '2s' }, fakeWorld())
-    t.strictSame({ ...cache.policy() }, { valid: 5000, minUses: 3, errors: 2000, links: undefined })
-    t.strictSame({ ...cache.policy({ minUses: 1 }) }, { valid: 5000, minUses: 1, errors: 2000, links: undefined })
+    t.strictSame({ ...cache.policy() }, { valid: 5000, minUses: 3, errors: 2000, links: undefined, spelledBelow: undefined })
+    t.strictSame({ ...cache.policy({ minUses: 1 }) }, { valid: 5000, minUses: 1, errors: 2000, links: undefined, spelledBelow: undefined })
     t.ok(Object.isFrozen(cache.policy()))
     t.throws(() => cache.policy({ valid: -1 }), { code: 'FST_STATIC_INVALID_OPTION_VALUE' })
     await cache.close()
@@ -183,7 +183,7 @@ t.test('look-ups', async (t) => {
   t.test('the defaults are those of the guide', async (t) => {
     const { clock, fileSystem: fs } = fakeWorld()
     const cache = new OpenFileCache(undefined, { clock, fileSystem: fs })
-    t.strictSame({ ...cache.policy() }, { valid: 20_000, minUses: 2, errors: 1000, links: undefined })
+    t.strictSame({ ...cache.policy() }, { valid: 20_000, minUses: 2, errors: 1000, links: undefined, spelledBelow: undefined })
     t.strictSame({ ...cache.capacity }, {
       max: 10_000, inactive: 30_000, maxNegative: 10_000, memoryMax: 64 * 1024 * 1024, memoryMaxFileSize: 128 * 1024
     })
@@ -307,6 +307,57 @@ t.test('invalidate() and clear()', async (t) => {
     for (const policy of policies) await use(cache, '/srv/a', 1, policy)
     cache.invalidate({ under: '/srv/a/b' })
     t.equal((await statsOf(cache)).entries, 4)
+  })
+
+  for (const count of [62, 63, 64, 200]) {
+    engineTest(t, `however many link policies there were: ${count}`, { minUses: 1 }, async (t, { cache, fs }) => {
+      fs.mkdir('/srv')
+      for (const name of ['a', 'ab', 'none']) fs.write(`/srv/${name}`, name)
+      fs.unlink('/srv/none')
+      const policies = [cache.policy(), ...Array.from({ length: count }, (_, i) => {
+        return cache.policy({ links: { symlinks: 'within-root', root: '/srv' + '/'.repeat(i) } })
+      })]
+      for (const policy of policies) for (const name of ['a', 'ab', 'none']) await refusal(cache, `/srv/${name}`, policy)
+      t.match(await statsOf(cache), { entries: 2 * count + 2, negativeEntries: count + 1 })
+      cache.invalidate('/srv/none')
+      t.match(await statsOf(cache), { entries: 2 * count + 2, negativeEntries: 0 })
+      cache.invalidate('/srv/a')
+      t.match(await statsOf(cache), { entries: count + 1, negativeEntries: 0 })
+      for (const policy of policies) t.ok(cache.lookup('/srv/ab', policy))
+    })
+  }
+
+  engineTest(t, 'also what is under way', { minUses: 1 }, async (t, { cache, fs }) => {
+    fs.write('/a', 'a')
+    for (let i = 0; i < 70; i++) await use(cache, '/a', 1, cache.policy({ links: { symlinks: 'within-root', root: '/'.repeat(i + 1) } }))
+    const policy = cache.policy({ links: { symlinks: 'deny', root: '/' } })
+    fs.isManual = true
+    const answer = cache.open('/a', policy)
+    await settled()
+    cache.invalidate('/a')
+    await deliverAll(fs)
+    const lease = await answer
+    if (lease.kind === 'file') lease.release()
+    await deliverAll(fs)
+    t.equal(cache.stats().entries, 0)
+  })
+
+  engineTest(t, 'link policies that come and go leave nothing behind', { max: 1 }, async (t, { cache, fs }) => {
+    fs.write('/a', 'a')
+    const heapUsed = async (): Promise<number> => {
+      await collected()
+      return process.memoryUsage().heapUsed
+    }
+    const asked = async (from: number, to: number): Promise<void> => {
+      for (let i = from; i < to; i++) {
+        await use(cache, '/a', 1, cache.policy({ links: { symlinks: 'within-root', root: '/'.repeat(i) } }))
+      }
+    }
+    await asked(1000, 1500)
+    const before = await heapUsed()
+    await asked(1500, 5500)
+    const grown = await heapUsed() - before
+    t.ok(grown < 4_000_000, `${grown} bytes`)
   })
 
   engineTest(t, 'clear() forgets everything; leases go on until they are released', { minUses: 1, errors: '1m' }, async (t, { cache, fs }) => {
@@ -485,8 +536,8 @@ t.test('OpenFileCache.off()', async (t) => {
     const options = Object.freeze({ max: 3, memory: Object.freeze({ max: 10 }), valid: '1s', errors: true })
     const one = new OpenFileCache(options, fakeWorld())
     const two = OpenFileCache.off(fakeWorld())
-    t.strictSame({ ...one.policy() }, { valid: 1000, minUses: 2, errors: 1000, links: undefined })
-    t.strictSame({ ...two.policy() }, { valid: 0, minUses: 2, errors: 0, links: undefined })
+    t.strictSame({ ...one.policy() }, { valid: 1000, minUses: 2, errors: 1000, links: undefined, spelledBelow: undefined })
+    t.strictSame({ ...two.policy() }, { valid: 0, minUses: 2, errors: 0, links: undefined, spelledBelow: undefined })
     t.equal(await codeOf(one.close()), undefined)
     t.equal(await codeOf(two.close()), undefined)
   })

@@ -107,7 +107,7 @@ t.test('registrations below one application', async (t) => {
         '\'20s\', \'500ms\', \'1m\'), but is "x"'],
       [{ minUses: 0 }, '"openFileCache.minUses" option must be a whole number >= 1, but is 0'],
       [{ maximum: 5 }, '"openFileCache.maximum" option is unknown; "openFileCache" may have: max, inactive, valid, ' +
-        'minUses, errors, memory, maxNegative, links'],
+        'minUses, errors, memory, maxNegative, links, spelledBelow'],
       [[], '"openFileCache" option must be an object, but is an array']
     ] as Array<[OpenFileCacheOptions, string]>) {
       for (const mounts of [[{ openFileCache }], [{}, { openFileCache }]]) {
@@ -128,8 +128,8 @@ t.test('valid, minUses, errors and links are each registration\'s own', async (t
     t.equal(second.cache, first.cache)
     t.equal(third.cache, first.cache)
     t.strictSame(first.policy, { valid: 0, minUses: 7, errors: 0, links })
-    t.strictSame(second.policy, { valid: 20_000, minUses: 2, errors: 1000, links: undefined })
-    t.strictSame(third.policy, { valid: 5000, minUses: 1, errors: 5000, links: undefined })
+    t.strictSame(second.policy, { valid: 20_000, minUses: 2, errors: 1000, links: undefined, spelledBelow: undefined })
+    t.strictSame(third.policy, { valid: 5000, minUses: 1, errors: 5000, links: undefined, spelledBelow: undefined })
     for (const { leave } of [first, second, third]) await leave()
   })
 
@@ -138,7 +138,7 @@ t.test('valid, minUses, errors and links are each registration\'s own', async (t
     const options = { valid: undefined, minUses: undefined, errors: undefined, links: undefined, max: undefined, memory: undefined }
     const first = joinCache(fastify, { valid: 5, max: 3 })
     const second = joinCache(fastify, options as unknown as OpenFileCacheOptions)
-    t.strictSame(second.policy, { valid: 20_000, minUses: 2, errors: 1000, links: undefined })
+    t.strictSame(second.policy, { valid: 20_000, minUses: 2, errors: 1000, links: undefined, spelledBelow: undefined })
     await first.leave()
     await second.leave()
   })
@@ -204,7 +204,7 @@ t.test('openFileCache: false', async (t) => {
   t.test('remembers nothing, and shows no cache', async (t) => {
     const use = joinCache(context(), false)
     t.equal(use.isPublic, false)
-    t.strictSame(use.policy, { valid: 0, minUses: 2, errors: 0, links: undefined })
+    t.strictSame(use.policy, { valid: 0, minUses: 2, errors: 0, links: undefined, spelledBelow: undefined })
     const { app } = mounted(t, { openFileCache: false })
     await app.ready()
     t.notOk(app.hasDecorator('openFileCache'))

@@ -69,6 +69,14 @@ export interface LookupPolicyOptions {
    * @default undefined (all)
    */
   links?: LinkPolicy
+  /**
+   * Absolute path of a directory below which names must be spelled as they are stored: a file or directory that is found
+   * by another spelling, on a file system that ignores case, normalises Unicode or has short names, is `ENOENT`. The
+   * names of this directory itself, and those above it, may be spelled in any way that leads there. Not part of the
+   * cache key.
+   * @default undefined (any spelling that the file system accepts)
+   */
+  spelledBelow?: string
 }
 
 /** Proven on the opened descriptor, against the real path that `root` has at that moment. */
@@ -86,6 +94,7 @@ export interface LookupPolicy {
   /** 0: negative entries are neither stored nor used. */
   readonly errors: number
   readonly links: LinkPolicy | undefined
+  readonly spelledBelow: string | undefined
 }
 
 /**
@@ -109,6 +118,14 @@ export interface FileSnapshot {
   readonly rdev: number
   readonly blksize: number
   readonly blocks: number
+}
+
+/** One name in a directory, and what it stands for. */
+export interface ListedEntry {
+  /** As stored, whatever file system. */
+  readonly name: string
+  /** Of what a link leads to, for a link. */
+  readonly snapshot: FileSnapshot
 }
 
 /** The path has no servable file. All but `ENAMETOOLONG` may be remembered. Special files count as `ENOENT`. */
@@ -216,6 +233,15 @@ export class OpenFileCache {
   open (path: string, policy?: LookupPolicy, counts?: boolean): Promise<Lease | Negative>
 
   /**
+   * The files and directories in the directory at `path`, links followed as the policy allows, by name
+   * (`localeCompare`); or why there is no such directory (a file: `ENOTDIR`). Special files, and names that are gone or
+   * cannot be looked at, are left out. Kept with the entry of the directory, while that is fresh and stands for the same
+   * version, for at most `valid`; more than 1000 names are read each time. Concurrent calls share one read. Not a use.
+   * @throws (rejects with) the errno error when the failure may pass: `EMFILE`, `ENFILE`, `ENOMEM`, `EIO`, …
+   */
+  list (path: string, policy?: LookupPolicy): Promise<readonly ListedEntry[] | Negative>
+
+  /**
    * Forgets a path, or a directory and all below it: absolute, spelled as it is looked up. Looks under way are answered
    * but not remembered.
    * @throws FST_STATIC_INVALID_OPTION_VALUE
@@ -265,6 +291,13 @@ export interface FileSystem {
   realpath (path: string): Promise<string>
   /** The real path of what `fd`, opened as `path`, refers to now. */
   realpathOf (fd: number, path: string): Promise<string>
+  /** The names in a directory as they are stored, `.` and `..` left out; in any order. */
+  readdir (path: string): Promise<Array<{ name: string, isLink: boolean }>>
+  /**
+   * Whether a name may be found by another spelling than the stored one (other case, other Unicode form, short name):
+   * `'certain'` reads directories to find out, `'possible'` tries another spelling first, once a minute per directory.
+   */
+  readonly nameFolding: 'none' | 'possible' | 'certain'
   /** Whether calls on this path may take network time (NFS, SMB, FUSE, 9P, Ceph, …). */
   isRemote (path: string): Promise<boolean>
   /** How many descriptors the process may open. */
