@@ -1,3 +1,4 @@
+import { isAbsolute, parse, resolve, sep } from 'node:path'
 import { create as contentDisposition } from 'content-disposition'
 import { refuse as refuseOption } from './cache-options'
 import { readSendOptions } from './options'
@@ -6,6 +7,7 @@ import { refuse } from './respond'
 import { refuseWith } from './send'
 import type { FastifyReply } from 'fastify'
 import type { Mount } from './mount'
+import type { Root } from './select'
 import type { CachedStaticOptions, SendOptions } from '../types/index'
 
 export interface ReplyDecorators {
@@ -20,13 +22,14 @@ export function replyDecorators (mount: Mount, registered: CachedStaticOptions):
     try {
       if (typeof name !== 'string') refuseOption('filename', 'a file name', name)
       const send = options == null ? mount.settings.send : readSendOptions(options, registered)
-      const target = send.root === undefined ? 'not-found' : resolveName(name, send.root, send.dotfiles)
+      const { roots, path } = placeOf(name, mount.roots(send), mount)
+      const target = roots[0] === undefined ? 'not-found' : resolveName(path, roots[0].path, send.dotfiles)
       if (typeof target === 'string') return refuseWith(reply, refuse(target))
-      const search = mount.search(target, reply.request, send, false)
-      const exchange = { request: reply.request, reply, search, send, disposition }
+      const search = mount.search(target, roots, reply.request, send, false)
+      const exchange = { request: reply.request, reply, search, send, disposition, isOwnRoute: false, isRelative: !name.startsWith('/') }
       const selection = mount.select(search)
-      if (!(selection instanceof Promise)) return mount.transmit(exchange, selection)
-      selection.then((selection) => mount.transmit(exchange, selection)).catch((error) => reply.send(error))
+      if (!(selection instanceof Promise)) return mount.answer(exchange, selection)
+      selection.then((selection) => mount.answer(exchange, selection)).catch((error) => reply.send(error))
     } catch (error) {
       reply.send(error)
     }
@@ -46,9 +49,16 @@ export function replyDecorators (mount: Mount, registered: CachedStaticOptions):
   }
 }
 
+/** Without any root an absolute path is one of the file system. */
+function placeOf (name: string, roots: readonly Root[], mount: Mount): { roots: readonly Root[], path: string } {
+  if (roots.length > 0 || !isAbsolute(name)) return { roots, path: name }
+  const { root } = parse(name)
+  return { roots: [mount.root(resolve(root), undefined)], path: `/${name.slice(root.length).replaceAll(sep, '/')}` }
+}
+
 /** RFC 6266 4.3: only the last segment. Lone surrogates have no UTF-8 form. */
 function baseName (name: unknown): string {
   // The caller's mistake, which `serve` reports.
   if (typeof name !== 'string') return ''
-  return Buffer.from(name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1)).toString()
+  return Buffer.from(/[^/\\]*(?=[/\\]*$)/.exec(name)?.[0] ?? '').toString()
 }

@@ -2,7 +2,10 @@ import { Readable } from 'node:stream'
 import type { ByteRange } from './range'
 import type { Lease } from '../types/open-file-cache'
 
+/** Bytes read at a time. */
 const CHUNK = 64 * 1024
+
+const NO_BYTES = Buffer.alloc(0)
 
 /** The file is not any more what the head of the response says. */
 export class BodyFault extends Error {
@@ -31,8 +34,10 @@ export class FileBody extends Readable {
    * @param onFault called before the stream errors, when it errors, for the error: the response must not look complete
    * @throws the errno error of the read, or a BodyFault; the lease is then still the caller's
    */
-  static async open (lease: Lease, path: string, range: ByteRange, onFault: (cause: Error) => Error): Promise<FileBody> {
-    const body = new FileBody(lease, path, range, onFault)
+  static async open (
+    lease: Lease, path: string, range: ByteRange, onFault: (cause: Error) => Error, chunkSize = CHUNK
+  ): Promise<FileBody> {
+    const body = new FileBody(lease, path, range, onFault, chunkSize)
     body.#first = await new Promise<Buffer>((resolve, reject) => {
       body.#next((error, chunk) => {
         if (error === null) resolve(chunk)
@@ -42,8 +47,10 @@ export class FileBody extends Readable {
     return body
   }
 
-  private constructor (lease: Lease, path: string, range: ByteRange, onFault: (cause: Error) => Error) {
-    super({ highWaterMark: CHUNK })
+  private constructor (
+    lease: Lease, path: string, range: ByteRange, onFault: (cause: Error) => Error, chunkSize: number
+  ) {
+    super({ highWaterMark: chunkSize })
     this.path = path
     this.#lease = lease
     this.#size = lease.snapshot.size
@@ -81,7 +88,13 @@ export class FileBody extends Readable {
   }
 
   #next (callback: (error: Error | null, chunk: Buffer) => void): void {
-    const buffer = Buffer.allocUnsafeSlow(Math.min(CHUNK, this.#remaining))
+    let buffer: Buffer
+    try {
+      buffer = Buffer.allocUnsafeSlow(Math.min(this.readableHighWaterMark, this.#remaining))
+    } catch (error) {
+      // Thrown, it would leave a body that waits for the end of a read that never began.
+      return callback(error as Error, NO_BYTES)
+    }
     this.#lease.read(buffer, 0, buffer.length, this.#position, (error, bytesRead) => {
       if (error !== null) return callback(error, buffer)
       if (bytesRead === 0) return callback(new BodyFault('the file ends before the bytes that were promised'), buffer)

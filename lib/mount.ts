@@ -1,204 +1,226 @@
+import { refuse as refuseOption } from './cache-options'
 import { acceptableCodings } from './content-coding'
+import { encodePath, listContent, readDirectory } from './directory-list'
 import { INVALID_OPTION_VALUE } from './errors'
 import { toStats } from './file-system'
-import { describe } from './representation'
-import { resolveName } from './resolve-path'
-import { refuse, respond } from './respond'
-import { isAbandoned, openBody, refuseWith, sendBody, sendBytes, setHead, varyByAcceptEncoding } from './send'
-import { select, selectAgain } from './select'
-import { refuse as refuseOption } from './cache-options'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import { requestTarget } from './request-target'
+import { parentPath, resolveName } from './resolve-path'
+import { refuse } from './respond'
+import { isAbandoned, onClose, refuseWith } from './send'
+import { select } from './select'
+import { rootOf, Transmitter } from './transmit'
+import type { FastifyRequest } from 'fastify'
+import type { Listing } from './directory-list'
+import type { ListSettings } from './option-values'
 import type { SendSettings, Settings } from './options'
-import type { Representation } from './representation'
-import type { Target, TargetPath } from './resolve-path'
-import type { FilePlan, ResponsePlan } from './respond'
-import type { Found, Search, Selection } from './select'
-import type { FileSnapshot, Lease, LookupPolicy, OpenFileCache } from '../types/open-file-cache'
+import type { RequestTarget } from './request-target'
+import type { Target } from './resolve-path'
+import type { Directory, Found, Root, Search, Selection } from './select'
+import type { Exchange } from './transmit'
+import type { LookupPolicy, Negative, OpenFileCache } from '../types/open-file-cache'
 
-/** One answer under way. */
-export interface Exchange {
-  readonly request: FastifyRequest
-  readonly reply: FastifyReply
-  readonly search: Search
-  readonly send: SendSettings
-  /** Value of Content-Disposition. */
-  readonly disposition: string | undefined
+export interface MountContext {
+  readonly cache: OpenFileCache
+  readonly policy: LookupPolicy
+  /** With that of the surrounding context. */
+  readonly prefix: string
+  /** The router's option `useSemicolonDelimiter`. */
+  readonly cutsAtSemicolon: boolean
 }
 
-const NO_BYTES = Buffer.alloc(0)
-
-/** A registration at work: from what was selected to what is sent. */
+/** A registration at work: from a target to the answer. */
 export class Mount {
   readonly settings: Settings
-  readonly #cache: OpenFileCache
-  readonly #policy: LookupPolicy
-  /** Fields are made once per version of a file. */
-  readonly #representations = new WeakMap<FileSnapshot, Representation>()
-  /** Of files that answer as a coding of another; asked for by their own names they are the file itself. */
-  readonly #codedRepresentations = new WeakMap<FileSnapshot, Representation>()
+  readonly #context: MountContext
+  readonly #roots: readonly Root[]
+  readonly #transmitter: Transmitter
   /** The page of a single-page application. */
-  readonly fallback: TargetPath | undefined
+  readonly fallback: Target | undefined
 
-  constructor (settings: Settings, cache: OpenFileCache, policy: LookupPolicy) {
+  constructor (settings: Settings, context: MountContext) {
     this.settings = settings
-    this.#cache = cache
-    this.#policy = policy
-    const { fallback, send: { root } } = settings
-    this.fallback = fallback === undefined || root === undefined ? undefined : fallbackPath(fallback, root)
+    this.#context = context
+    this.#roots = settings.send.roots.map((path) => this.root(path, path))
+    const { fallback, send: { roots: [first] } } = settings
+    this.fallback = fallback === undefined || first === undefined ? undefined : fallbackTarget(fallback, first)
+    this.#transmitter = new Transmitter(
+      settings, context.cache, this.fallback?.path, (exchange, selection) => this.answer(exchange, selection)
+    )
   }
 
-  /** `fallback`: whether the page of the application may answer. */
-  search (target: Target, request: FastifyRequest, { index }: SendSettings, fallback: boolean): Search {
-    const { preCompressed } = this.settings
+  /** What holds for look-ups below `path`, which the application calls `name`. */
+  root (path: string, name: string | undefined): Root {
+    const { symlinks } = this.settings
+    const links = symlinks === 'follow' ? undefined : { symlinks, root: path }
+    return { path, name, policy: Object.freeze({ ...this.#context.policy, links, spelledBelow: path }) }
+  }
+
+  /** The roots of the registration, or those of a call. */
+  roots ({ roots }: SendSettings): readonly Root[] {
+    return roots === this.settings.send.roots ? this.#roots : roots.map((path) => this.root(path, path))
+  }
+
+  /** `fallsBack`: whether the page of the application may answer. */
+  search (target: Target, roots: readonly Root[], request: FastifyRequest, send: SendSettings, fallsBack: boolean): Search {
+    const { preCompressed, list, redirect } = this.settings
     return {
       target,
-      index,
+      roots,
+      index: send.index,
+      extensions: send.extensions,
       codings: preCompressed.length === 0 ? preCompressed : acceptableCodings(request.headers['accept-encoding'], preCompressed),
-      fallback: fallback ? this.fallback : undefined
+      stopsAtDirectory: redirect || list !== undefined,
+      fallback: fallsBack ? this.fallback : undefined
     }
   }
 
   select (search: Search): Selection | Promise<Selection> {
-    return select(search, this.#cache, this.#policy)
+    return select(search, this.#context.cache)
   }
 
-  /** Sends what was selected. A selection's lease becomes ours. */
-  transmit (exchange: Exchange, selection: Selection): void {
-    if (selection.kind === 'failed') return refuseWith(exchange.reply, refuse(selection.reason))
-    if (isAbandoned(exchange.reply)) return selection.lease?.release()
-    const lease = selection.lease ?? this.#cache.lease(selection.path, this.#policy)
-    if (lease?.bytes === undefined) {
-      // What the look-up said of it is enough for HEAD, 304, 412 and 416.
-      if (lease === undefined && this.#sendWithoutBody(exchange, selection)) return
-      this.#transmitSlowly(exchange, selection, lease).catch((error) => exchange.reply.send(error))
+  /** Sends what was selected, or says why not. A selection's lease becomes ours. */
+  answer (exchange: Exchange, selection: Selection): void {
+    const { reply, search: { target } } = exchange
+    try {
+      if (!this.#isAllowed(exchange, selection)) {
+        releaseOf(selection)
+        return refuseWith(reply, refuse('not-found'))
+      }
+      if (selection.kind === 'found') {
+        const { onFile } = exchange.send
+        if (onFile === undefined) this.#transmitter.transmit(exchange, selection)
+        else this.#announce(onFile, exchange, selection).catch((error) => reply.send(error))
+        return
+      }
+    } catch (error) {
+      releaseOf(selection)
+      throw error
+    }
+    if (selection.kind === 'directory') {
+      if (this.settings.list !== undefined) this.#startList(exchange, selection, target.pathname)
+      else if (target.trailingSlash) refuseWith(reply, refuse('EISDIR'))
+      else this.#redirect(exchange)
       return
     }
-    try {
-      const plan = this.#plan(exchange, selection, lease.snapshot)
-      if (plan.kind === 'refusal') refuseWith(exchange.reply, plan)
-      else this.#sendInMemory(exchange, selection, lease.snapshot, plan, lease.bytes)
-    } finally {
-      lease.release()
-    }
+    const listed = this.#listedBy(exchange, selection.reason)
+    if (listed === undefined) refuseWith(reply, refuse(selection.reason))
+    else this.#startList(exchange, { path: listed.path, root: 0 }, listed.pathname)
   }
 
-  async #transmitSlowly (exchange: Exchange, selected: Found, leased: Lease | undefined): Promise<void> {
-    const { reply, search } = exchange
-    const retries = new Set(['ESTALE', 'ERR_FILE_CHANGED'])
-    let found = selected
-    let lease = leased
-    let filled: Lease | undefined
-    try {
-      for (;;) {
-        try {
-          if (lease === undefined) {
-            const selection = await selectAgain(search, this.#cache, this.#policy)
-            if (selection.kind === 'failed') return refuseWith(reply, refuse(selection.reason))
-            found = selection
-            lease = selection.lease as Lease
-          }
-          const borrowed = lease
-          const snapshot = await reading(() => borrowed.current())
-          if (isAbandoned(reply)) return
-          const plan = this.#plan(exchange, found, snapshot)
-          if (plan.kind === 'refusal') return refuseWith(reply, plan)
-          const { body: range } = plan
-          if (range === undefined) return this.#sendInMemory(exchange, found, snapshot, plan, NO_BYTES)
-          if (borrowed.bytes !== undefined) return this.#sendInMemory(exchange, found, snapshot, plan, borrowed.bytes)
-          if (filled !== borrowed) {
-            filled = borrowed
-            await reading(() => borrowed.fill())
-            // Bytes or descriptor may be of a newer version than the plan.
-            if (borrowed.bytes !== undefined || borrowed.snapshot !== snapshot) continue
-          }
-          if (range.end < range.start) return this.#sendInMemory(exchange, found, snapshot, plan, Buffer.alloc(0))
-          const body = await reading(() => openBody(reply, borrowed, range, found.path))
-          lease = undefined
-          try {
-            this.#setHead(exchange, found, snapshot, plan)
-          } catch (error) {
-            body.destroy()
-            throw error
-          }
-          return sendBody(reply, body)
-        } catch (error) {
-          if (!(error instanceof ReadFailure)) throw error
-          if (isAbandoned(reply)) return
-          const cause = error.cause as NodeJS.ErrnoException
-          if (!retries.delete(String(cause.code))) return refuseWith(reply, refuse(cause))
-          this.#cache.invalidate(found.path)
-          lease?.release()
-          lease = undefined
-        }
+  #redirect (exchange: Exchange): void {
+    const { reply, request, search } = exchange
+    const { path } = this.#requestTarget(request)
+    if (!path.endsWith('/')) {
+      reply.redirect(this.directoryLocation(request), 301)
+      return
+    }
+    // The slash is there, and `sendFile` was called without: one more would lead round in circles.
+    const onward: Exchange = { ...exchange, search: { ...search, stopsAtDirectory: false } }
+    Promise.resolve(this.select(onward.search))
+      .then((selection) => this.answer(onward, selection))
+      .catch((error) => reply.send(error))
+  }
+
+  /** Where the directory lies that was named without its slash. */
+  directoryLocation (request: FastifyRequest): string {
+    const { path, query } = this.#requestTarget(request)
+    return `${withSlash(path)}${query}`
+  }
+
+  #requestTarget ({ raw }: FastifyRequest): RequestTarget {
+    return requestTarget(raw.url as string, this.#context.cutsAtSemicolon)
+  }
+
+  /** What was asked for, below each root that was looked into, and what is to be sent. */
+  #isAllowed ({ request, isRelative, search: { target, roots } }: Exchange, selection: Selection): boolean {
+    if (this.settings.allowedPath === undefined) return true
+    const isAllowed = (pathname: string, root: Root): boolean => {
+      const verdict: unknown = this.settings.allowedPath?.(isRelative ? pathname.slice(1) : pathname, root.name, request)
+      if (isThenable(verdict)) {
+        verdict.then(undefined, () => {})
+        // It would count as "yes", whatever it resolves to.
+        throw new INVALID_OPTION_VALUE('allowedPath', 'must return true or false at once, but returned a promise')
       }
-    } finally {
-      lease?.release()
+      return Boolean(verdict)
     }
+    if (!roots.slice(0, selection.root + 1).every((root) => isAllowed(target.pathname, root))) return false
+    if (selection.kind !== 'found' || selection.pathname === target.pathname) return true
+    const root = roots[selection.root] as Root
+    // An index file that was reached without the slash.
+    const directory = `${target.pathname}/`
+    if (selection.pathname.startsWith(directory) && !isAllowed(directory, root)) return false
+    return isAllowed(selection.pathname, root)
   }
 
-  #sendWithoutBody (exchange: Exchange, found: Found): boolean {
-    const plan = this.#plan(exchange, found, found.snapshot)
-    if (plan.kind === 'file' && plan.body !== undefined) return false
-    if (plan.kind === 'refusal') refuseWith(exchange.reply, plan)
-    else this.#sendInMemory(exchange, found, found.snapshot, plan, NO_BYTES)
-    return true
+  async #announce (onFile: NonNullable<SendSettings['onFile']>, exchange: Exchange, found: Found): Promise<void> {
+    const { lease } = found
+    // It may never settle. A route has seen to that already.
+    if (lease !== undefined && !exchange.isOwnRoute) onClose(exchange.reply, () => lease.release())
+    try {
+      await onFile(found.path, toStats(found.snapshot))
+    } catch (error) {
+      lease?.release()
+      throw error
+    }
+    this.#transmitter.transmit(exchange, found)
   }
 
-  #plan ({ request, reply, send }: Exchange, found: Found, snapshot: FileSnapshot): ResponsePlan {
-    const facts = { method: request.method, headers: request.headers, hasOwnStatus: reply.statusCode !== 200 }
-    return respond(this.#representation(send, found, snapshot), facts, send)
+  /** The directory whose listing has the name that was asked for. */
+  #listedBy ({ search }: Exchange, reason: unknown): Pick<Target, 'path' | 'pathname'> | undefined {
+    const { list } = this.settings
+    const { target } = search
+    if (list === undefined || reason !== 'ENOENT') return undefined
+    if (target.trailingSlash) return list.names.includes('/') ? target : undefined
+    const slash = target.pathname.lastIndexOf('/') + 1
+    return list.names.includes(target.pathname.slice(slash))
+      ? { path: parentPath(target.path), pathname: target.pathname.slice(0, slash) }
+      : undefined
   }
 
-  #representation (send: SendSettings, found: Found, snapshot: FileSnapshot): Representation {
-    const isOwn = send === this.settings.send
-    const memo = found.coding === undefined ? this.#representations : this.#codedRepresentations
-    const known = isOwn ? memo.get(snapshot) : undefined
-    if (known !== undefined) return known
-    const etag = typeof send.etag === 'function' ? entityTag(send.etag(found.path, toStats(snapshot))) : undefined
-    // The page of an application must not live as long as its hashed assets, by whatever path it was reached.
-    const isPage = isOwn && found.plainPath === this.fallback && send.cacheControl !== undefined
-    const settings = isPage ? { ...send, cacheControl: 'no-cache' } : send
-    const made = describe(found, snapshot, settings, this.settings.types, etag, Date.now())
-    if (isOwn) memo.set(snapshot, made)
-    return made
+  #startList (exchange: Exchange, directory: Pick<Directory, 'path' | 'root'>, pathname: string): void {
+    this.#list(exchange, directory, pathname).catch((error) => exchange.reply.send(error))
   }
 
-  #setHead ({ reply, disposition }: Exchange, found: Found, snapshot: FileSnapshot, plan: FilePlan): void {
-    const { setHeaders, preCompressed } = this.settings
-    setHead(reply, plan, disposition, setHeaders && (() => setHeaders(reply, found.path, toStats(snapshot))))
-    // On the plain file too: which one is sent depends on the request all the same (RFC 9110 12.5.5).
-    if (preCompressed.length > 0) varyByAcceptEncoding(reply)
+  async #list (exchange: Exchange, directory: Pick<Directory, 'path' | 'root'>, pathname: string): Promise<void> {
+    const { reply, send } = exchange
+    const list = this.settings.list as ListSettings
+    let listing: Listing | Negative
+    try {
+      listing = await readDirectory(this.#context.cache, directory.path, rootOf(exchange, directory).policy, list, send.dotfiles)
+    } catch (error) {
+      return refuseWith(reply, refuse(error))
+    }
+    if (isAbandoned(reply)) return
+    if (listing.kind === 'negative') return refuseWith(reply, refuse(listing.errno))
+    const place = { base: this.#base(exchange, pathname), isRoot: pathname === '/' }
+    const { format } = exchange.request.query as { format?: unknown }
+    const { fields, content } = listContent(listing, list, format, place)
+    reply.headers(fields).send(content)
   }
 
-  #sendInMemory (exchange: Exchange, found: Found, snapshot: FileSnapshot, plan: FilePlan, bytes: Buffer): void {
-    this.#setHead(exchange, found, snapshot, plan)
-    if (plan.body === undefined) exchange.reply.send()
-    else sendBytes(exchange.reply, bytes, plan.body, found.path)
+  /** The path of a directory as the client has to write it. */
+  #base ({ request, isOwnRoute, search: { target } }: Exchange, pathname: string): string {
+    const { prefix } = this.#context
+    if (!isOwnRoute) return withSlash(encodePath(prefix + pathname.slice(1)))
+    const { path } = this.#requestTarget(request)
+    return pathname === target.pathname ? withSlash(path) : path.slice(0, path.lastIndexOf('/') + 1)
   }
 }
 
-/** Told from what a function of the application throws, which may look like an errno too. */
-class ReadFailure extends Error {}
-
-async function reading<T> (call: () => T | Promise<T>): Promise<T> {
-  try {
-    return await call()
-  } catch (cause) {
-    throw new ReadFailure('the file cannot be read', { cause })
-  }
+function isThenable (value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as PromiseLike<unknown> | null)?.then === 'function'
 }
 
-function fallbackPath (name: string, root: string): TargetPath {
+function withSlash (path: string): string {
+  return path.endsWith('/') ? path : `${path}/`
+}
+
+function releaseOf (selection: Selection): void {
+  if (selection.kind === 'found') selection.lease?.release()
+}
+
+function fallbackTarget (name: string, root: string): Target {
   const target = resolveName(name, root, 'allow')
   if (typeof target === 'string') refuseOption('fallback', 'a file name below "root"', name)
-  return target.path
-}
-
-function entityTag (tag: string | undefined): string | undefined {
-  // RFC 9110 8.8.3
-  if (tag !== undefined && !/^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/.test(tag)) {
-    // A client may see this: not what the function made of the path.
-    throw new INVALID_OPTION_VALUE('etag', 'must return an entity-tag such as \'"abc"\' or \'W/"abc"\', or undefined')
-  }
-  return tag
+  return target
 }

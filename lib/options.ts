@@ -1,104 +1,138 @@
-import { isAbsolute, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { duration, refuse } from './cache-options'
-import { CODING_SUFFIX } from './content-coding'
+import { refuse } from './cache-options'
 import { INVALID_OPTION } from './errors'
-import { childPath } from './resolve-path'
+import {
+  readBoolean, readBytes, readCacheControl, readDotfiles, readExtensions, readFallback, readFunction, readGlobIgnore,
+  readIndex, readList, readPreCompressed, readPrefix, readRoots, readSymlinks, readTypes
+} from './option-values'
 import type { CachedStaticOptions, EtagFunction, SendOptions } from '../types/index'
 import type { OpenFileCache as Cache } from '../types/open-file-cache'
 import type { Coding } from './content-coding'
-import type { DotfilesPolicy, TargetPath } from './resolve-path'
+import type { ListSettings } from './option-values'
+import type { DotfilesPolicy } from './resolve-path'
 
 /** What holds for one response: a registration's options, or those with a call's own over them. */
 export interface SendSettings {
-  readonly root: string | undefined
+  /** Tried in order. */
+  readonly roots: readonly string[]
   readonly acceptRanges: boolean
   /** Value of the Cache-Control field. */
   readonly cacheControl: string | undefined
+  readonly contentType: boolean
   readonly dotfiles: DotfilesPolicy
   readonly etag: boolean | EtagFunction
+  /** Tried after a name that is missing and has none, in order, without dot. */
+  readonly extensions: readonly string[]
   /** Names that stand for a directory, in order. */
   readonly index: readonly string[]
   readonly lastModified: boolean
+  readonly onFile: SendOptions['onFile']
+  /** First and last byte of the file that are sent as if they were all. */
+  readonly start: number
+  readonly end: number
   /** Most bytes of one 206. */
   readonly maxContentRangeChunkSize: number | undefined
+  /** Bytes read at a time. */
+  readonly highWaterMark: number | undefined
 }
 
 export interface Settings {
   readonly send: SendSettings
   readonly prefix: string
+  readonly prefixAvoidTrailingSlash: boolean
   readonly serve: boolean
+  /** One route for all paths, or one for each file that is there at registration. */
+  readonly wildcard: boolean
+  readonly globIgnore: readonly string[]
+  readonly serveDotFiles: boolean
+  readonly redirect: boolean
   readonly decorateReply: boolean
+  readonly suppressWarning: boolean
+  readonly route: RouteSettings
+  readonly symlinks: 'follow' | 'within-root' | 'deny'
   readonly setHeaders: CachedStaticOptions['setHeaders']
+  readonly allowedPath: CachedStaticOptions['allowedPath']
   /** Media type by extension, in lower case without dot. */
   readonly types: ReadonlyMap<string, string>
   readonly fallback: string | undefined
+  readonly list: ListSettings | undefined
   /** Codings that are looked for beside a file, the server's favourite first. */
   readonly preCompressed: readonly Coding[]
   readonly openFileCache: NonNullable<CachedStaticOptions['openFileCache']>
 }
 
-const YEAR = 365 * 24 * 60 * 60 * 1000
+/** What goes into the routes as it is. */
+export interface RouteSettings {
+  readonly constraints: CachedStaticOptions['constraints']
+  readonly logLevel: CachedStaticOptions['logLevel']
+  readonly schemaHide: boolean
+}
 
 const DEFAULTS = Object.freeze({
   acceptRanges: true,
   cacheControl: true,
+  contentType: true,
   maxAge: 0,
   immutable: false,
-  dotfiles: 'ignore',
   etag: true,
+  extensions: [] as string[],
   index: 'index.html',
   lastModified: true,
   prefix: '/',
+  prefixAvoidTrailingSlash: false,
   serve: true,
+  wildcard: true,
+  serveDotFiles: false,
+  redirect: false,
   decorateReply: true,
+  suppressWarning: false,
+  schemaHide: true,
+  symlinks: 'follow',
   preCompressed: false
-} satisfies CachedStaticOptions)
+} satisfies Partial<CachedStaticOptions>)
 
 const SEND_OPTIONS = [
-  'acceptRanges', 'cacheControl', 'dotfiles', 'etag', 'immutable', 'index', 'lastModified', 'maxAge',
-  'maxContentRangeChunkSize', 'root'
+  'acceptRanges', 'cacheControl', 'contentType', 'dotfiles', 'end', 'etag', 'extensions', 'highWaterMark', 'immutable',
+  'index', 'lastModified', 'maxAge', 'maxContentRangeChunkSize', 'onFile', 'root', 'serveDotFiles', 'start'
 ]
 
-/** Options of @fastify/static that are not built yet, and the value that asks for what is done anyway. */
-const UNBUILT = new Map<string, unknown>([
-  ['allowedPath', undefined],
-  ['constraints', undefined],
-  ['contentType', true],
-  ['extensions', undefined],
-  ['globIgnore', undefined],
-  ['list', false],
-  ['logLevel', undefined],
-  ['onFile', undefined],
-  ['prefixAvoidTrailingSlash', false],
-  ['redirect', false],
-  ['schemaHide', true],
-  ['serveDotFiles', false],
-  ['suppressWarning', false],
-  ['wildcard', true]
-])
-
-/** @throws INVALID_OPTION, INVALID_OPTION_VALUE */
+/** @throws INVALID_OPTION, INVALID_OPTION_VALUE, MULTIROOT_LIST_CONFLICT */
 export function readOptions (options: CachedStaticOptions): Settings {
   const given = { ...DEFAULTS, ...withoutUndefined(options) }
-  refuseUnbuilt(given)
-  const serve = boolean('serve', given.serve)
+  const serve = readBoolean('serve', given.serve)
   if (serve && given.root === undefined) throw new INVALID_OPTION('root', 'is required, unless "serve" is false')
-  if (given.setHeaders !== undefined && typeof given.setHeaders !== 'function') {
-    refuse('setHeaders', 'a function', given.setHeaders)
+  for (const name of ['start', 'end']) {
+    if (Object.hasOwn(given, name)) throw new INVALID_OPTION(name, 'is for one call of sendFile or download, not for a registration')
   }
+  const wildcard = readBoolean('wildcard', given.wildcard)
+  const fallback = readFallback(given.fallback)
+  if (fallback !== undefined && !wildcard) throw new INVALID_OPTION('fallback', 'needs "wildcard": without it no route has the missing paths')
   const openFileCache = given.openFileCache === undefined ? {} : given.openFileCache
   if (openFileCache !== false && (typeof openFileCache !== 'object' || openFileCache === null)) {
     refuse('openFileCache', 'an object of options, an OpenFileCache, or false', openFileCache)
   }
+  const send = readSendSettings(given)
   return Object.freeze({
-    send: readSendSettings(given),
+    send,
     prefix: readPrefix(given.prefix),
+    prefixAvoidTrailingSlash: readBoolean('prefixAvoidTrailingSlash', given.prefixAvoidTrailingSlash),
     serve,
-    decorateReply: boolean('decorateReply', given.decorateReply),
-    setHeaders: given.setHeaders,
+    wildcard,
+    globIgnore: readGlobIgnore(given.globIgnore),
+    serveDotFiles: readBoolean('serveDotFiles', given.serveDotFiles),
+    redirect: readBoolean('redirect', given.redirect),
+    decorateReply: readBoolean('decorateReply', given.decorateReply),
+    suppressWarning: readBoolean('suppressWarning', given.suppressWarning),
+    route: Object.freeze({
+      constraints: given.constraints,
+      logLevel: given.logLevel,
+      schemaHide: readBoolean('schemaHide', given.schemaHide)
+    }),
+    symlinks: readSymlinks(given.symlinks),
+    setHeaders: readFunction('setHeaders', given.setHeaders),
+    allowedPath: readFunction('allowedPath', given.allowedPath),
     types: readTypes(given.types),
-    fallback: given.fallback === undefined ? undefined : readFallback(given.fallback),
+    fallback,
+    list: readList(given.list, send.roots),
     preCompressed: readPreCompressed(given.preCompressed),
     openFileCache
   })
@@ -107,8 +141,8 @@ export function readOptions (options: CachedStaticOptions): Settings {
 /** The settings for one `sendFile` or `download`: a call's options over those of the registration. */
 export function readSendOptions (options: SendOptions, registered: CachedStaticOptions): SendSettings {
   if (typeof options !== 'object') refuse('options', 'an object', options)
-  const own = withoutUndefined(options)
-  refuseUnbuilt(own)
+  // That is about routes: what a call carries along must not open the dotfiles to it.
+  const { serveDotFiles: _, ...own } = withoutUndefined(options)
   for (const name of Object.keys(own)) {
     if (!SEND_OPTIONS.includes(name)) throw new INVALID_OPTION(name, `is unknown here; a call may have: ${SEND_OPTIONS.join(', ')}`)
   }
@@ -116,115 +150,25 @@ export function readSendOptions (options: SendOptions, registered: CachedStaticO
 }
 
 function readSendSettings (given: SendOptions): SendSettings {
-  const immutable = boolean('immutable', given.immutable)
-  const maxAge = duration('maxAge', given.maxAge)
-  const cacheControl = boolean('cacheControl', given.cacheControl)
+  const start = readBytes('start', given.start, 0) ?? 0
+  // Who asks for routes for them wants them served.
+  const { dotfiles = given.serveDotFiles === true ? 'allow' : 'ignore' } = given
   return Object.freeze({
-    root: given.root === undefined ? undefined : readRoot(given.root),
-    acceptRanges: boolean('acceptRanges', given.acceptRanges),
-    cacheControl: cacheControl ? cacheControlField(maxAge, immutable) : undefined,
-    dotfiles: readDotfiles(given.dotfiles),
-    etag: typeof given.etag === 'function' ? given.etag : boolean('etag', given.etag, ' or a function'),
+    roots: readRoots(given.root),
+    acceptRanges: readBoolean('acceptRanges', given.acceptRanges),
+    cacheControl: readCacheControl(given.cacheControl, given.maxAge, given.immutable),
+    contentType: readBoolean('contentType', given.contentType),
+    dotfiles: readDotfiles(dotfiles),
+    etag: typeof given.etag === 'function' ? given.etag : readBoolean('etag', given.etag, ' or a function'),
+    extensions: readExtensions(given.extensions),
     index: readIndex(given.index),
-    lastModified: boolean('lastModified', given.lastModified),
-    maxContentRangeChunkSize: readChunkSize(given.maxContentRangeChunkSize)
+    lastModified: readBoolean('lastModified', given.lastModified),
+    onFile: readFunction('onFile', given.onFile),
+    start,
+    end: readBytes('end', given.end, start) ?? Infinity,
+    maxContentRangeChunkSize: readBytes('maxContentRangeChunkSize', given.maxContentRangeChunkSize, 1),
+    highWaterMark: readBytes('highWaterMark', given.highWaterMark, 1)
   })
-}
-
-function cacheControlField (maxAge: number, immutable: boolean): string {
-  const seconds = Math.floor(Math.min(maxAge, YEAR) / 1000)
-  return `public, max-age=${seconds}${immutable ? ', immutable' : ''}`
-}
-
-function readRoot (root: unknown): string {
-  if (root instanceof URL) return readRoot(pathOf(root))
-  if (Array.isArray(root)) throw new INVALID_OPTION('root', 'is an array, but several roots are not supported yet')
-  if (typeof root !== 'string') refuse('root', 'an absolute path or a file URL', root)
-  if (!isAbsolute(root) || root.includes('\0')) refuse('root', 'an absolute path', root)
-  // Not realpath: releases are swapped by link.
-  return resolve(root)
-}
-
-function pathOf (url: URL): string {
-  try {
-    return fileURLToPath(url)
-  } catch {
-    // Not of a file, or with a host, or with an encoded slash.
-    refuse('root', 'an absolute path or a file URL', url.href)
-  }
-}
-
-function readPrefix (prefix: unknown): string {
-  // @fastify/autoload makes '' of '/'.
-  if (typeof prefix !== 'string' || !/^(?:\/|$)/.test(prefix)) refuse('prefix', "a text that begins with '/'", prefix)
-  return prefix.endsWith('/') ? prefix : prefix + '/'
-}
-
-function readDotfiles (value: unknown): DotfilesPolicy {
-  if (value === 'allow' || value === 'deny' || value === 'ignore') return value
-  refuse('dotfiles', "'allow', 'deny' or 'ignore'", value)
-}
-
-function readIndex (value: unknown): readonly string[] {
-  if (value === false) return []
-  const names = Array.isArray(value) ? value : [value]
-  return Object.freeze(names.map((name) => {
-    if (typeof name !== 'string' || childPath('/' as TargetPath, name) === undefined) {
-      refuse('index', 'a file name, a list of them, or false', name)
-    }
-    return name
-  }))
-}
-
-function readPreCompressed (value: unknown): readonly Coding[] {
-  if (value === false) return []
-  const codings = value === true ? Object.keys(CODING_SUFFIX) : value
-  if (!Array.isArray(codings) || !codings.every((coding) => Object.hasOwn(CODING_SUFFIX, coding))) {
-    refuse('preCompressed', "true, false or a list of 'br', 'zstd', 'gzip', 'deflate'", value)
-  }
-  return Object.freeze([...codings])
-}
-
-function readTypes (value: unknown): ReadonlyMap<string, string> {
-  const types = new Map<string, string>()
-  if (value === undefined) return types
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    refuse('types', "an object such as { '.ts': 'text/plain' }", value)
-  }
-  for (const [extension, type] of Object.entries(value)) {
-    if (!/^\.[^./\\]+$/.test(extension)) refuse(`types['${extension}']`, "named by an extension such as '.ts'", type)
-    if (typeof type !== 'string' || !/^[\w.+-]+\/[\w.+-]+(?:[\t ]*;[\t\x20-\x7e]*)?$/.test(type)) {
-      refuse(`types['${extension}']`, "a media type such as 'text/plain'", type)
-    }
-    types.set(extension.slice(1).toLowerCase(), type)
-  }
-  return types
-}
-
-function readChunkSize (value: unknown): number | undefined {
-  if (value === undefined) return undefined
-  if (!Number.isSafeInteger(value) || (value as number) < 1) {
-    refuse('maxContentRangeChunkSize', 'a whole number of bytes >= 1', value)
-  }
-  return value as number
-}
-
-function boolean (name: string, value: unknown, orElse = ''): boolean {
-  if (typeof value !== 'boolean') refuse(name, `true or false${orElse}`, value)
-  return value
-}
-
-function readFallback (value: unknown): string {
-  if (typeof value !== 'string' || value === '' || value.endsWith('/')) refuse('fallback', 'a file name', value)
-  return value
-}
-
-function refuseUnbuilt (given: object): void {
-  for (const [name, value] of Object.entries(given)) {
-    if (UNBUILT.has(name) && value !== UNBUILT.get(name)) {
-      throw new INVALID_OPTION(name, 'of @fastify/static is not supported yet')
-    }
-  }
 }
 
 // An option of value `undefined` means its default, as in every plugin of Fastify.

@@ -4,6 +4,7 @@ import { formatHttpDate } from './http-date'
 import type { Coding } from './content-coding'
 import type { SendSettings } from './options'
 import type { Validators } from './preconditions'
+import type { ByteRange } from './range'
 import type { FileSnapshot } from '../types/open-file-cache'
 
 export type Fields = Readonly<Record<string, string>>
@@ -11,6 +12,8 @@ export type Fields = Readonly<Record<string, string>>
 /** RFC 9110 3.2: one version of a file, and what is said of it. */
 export interface Representation extends Validators {
   readonly snapshot: FileSnapshot
+  /** The bytes of the file that are its content. */
+  readonly content: ByteRange
   /** Of a 200, in the order in which they are sent. */
   readonly fields: Fields
   /** Of a 304: RFC 9110 15.4.5. */
@@ -18,8 +21,8 @@ export interface Representation extends Validators {
 }
 
 export interface Described {
-  /** The file without its coding. */
-  readonly plainPath: string
+  /** Of the file without its coding. */
+  readonly pathname: string
   readonly coding: Coding | undefined
 }
 
@@ -28,7 +31,7 @@ export interface Described {
  * @param now wall-clock milliseconds
  */
 export function describe (
-  { plainPath, coding }: Described, snapshot: FileSnapshot, settings: SendSettings, types: ReadonlyMap<string, string>,
+  { pathname, coding }: Described, snapshot: FileSnapshot, settings: SendSettings, types: ReadonlyMap<string, string>,
   etag: string | undefined, now: number
 ): Representation {
   const mtimeMs = Math.round(toMilliseconds(snapshot.mtimeNs))
@@ -41,16 +44,18 @@ export function describe (
   if (settings.cacheControl !== undefined) notModifiedFields['cache-control'] = settings.cacheControl
   if (lastModified !== undefined) notModifiedFields['last-modified'] = formatHttpDate(lastModified)
   if (tag !== undefined) notModifiedFields.etag = tag
+  const content = { start: settings.start, end: Math.max(Math.min(settings.end, snapshot.size - 1), settings.start - 1) }
   const fields = {
     ...notModifiedFields,
     // Of the file before it was encoded: 8.4.
-    'content-type': mediaType(plainPath, types),
+    ...settings.contentType && { 'content-type': mediaType(pathname, types) },
     ...coding !== undefined && { 'content-encoding': coding },
-    'content-length': String(snapshot.size)
+    'content-length': String(content.end - content.start + 1)
   }
 
   return Object.freeze({
     snapshot,
+    content,
     etag: tag,
     lastModified,
     fields: Object.freeze(fields),

@@ -83,6 +83,11 @@ export function childPath (parent: TargetPath, name: string, windows = onWindows
   return isFileName(name, windows) ? fitting(parent.endsWith('/') ? parent + name : parent + '/' + name) : undefined
 }
 
+/** The directory that `file` is in. */
+export function parentPath (file: TargetPath): TargetPath {
+  return (file.slice(0, file.lastIndexOf('/')) || '/') as TargetPath
+}
+
 /** `file` with a longer name: the file beside it, of a content coding. */
 export function longerPath (file: TargetPath, suffix: string): TargetPath | undefined {
   const name = file.length - file.lastIndexOf('/') - 1 + suffix.length

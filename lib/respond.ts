@@ -13,7 +13,7 @@ export interface FilePlan {
   /** `undefined`: the one that the reply has. */
   readonly status: 206 | 304 | undefined
   readonly fields: Fields
-  /** The bytes to send; without for HEAD and 304. */
+  /** The bytes of the file to send; without for HEAD and 304. */
   readonly body: ByteRange | undefined
 }
 
@@ -43,10 +43,10 @@ export interface RangeSettings {
 export function respond (
   representation: Representation, request: RequestFacts, { acceptRanges, maxContentRangeChunkSize }: RangeSettings
 ): ResponsePlan {
-  const { fields, snapshot: { size } } = representation
+  const { fields, content } = representation
   const { method, headers } = request
   const isHead = method === 'HEAD'
-  const whole = isHead ? undefined : { start: 0, end: size - 1 }
+  const whole = isHead ? undefined : content
 
   // A 404 page, or the answer to a POST, is not the target resource: 13.2.1, 14.2.
   if (request.hasOwnStatus || (method !== 'GET' && !isHead)) return plan(undefined, fields, whole)
@@ -58,6 +58,7 @@ export function respond (
   // 14.2: Range is defined for GET only.
   if (isHead || !acceptRanges || headers.range === undefined) return plan(undefined, fields, whole)
   if (!ifRangeHolds(headers['if-range'], representation)) return plan(undefined, fields, whole)
+  const size = content.end - content.start + 1
   const outcome = evaluateRange(headers.range, size)
   if (outcome === 'whole') return plan(undefined, fields, whole)
   if (outcome === 'unsatisfiable') {
@@ -71,7 +72,7 @@ export function respond (
     ...common,
     'content-range': contentRange(range, size),
     'content-length': String(range.end - range.start + 1)
-  }, range)
+  }, { start: content.start + range.start, end: content.start + range.end })
 }
 
 function plan (status: FilePlan['status'], fields: Fields, body: ByteRange | undefined): FilePlan {

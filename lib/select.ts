@@ -1,15 +1,22 @@
 import { CODING_SUFFIX } from './content-coding'
-import { childPath, longerPath } from './resolve-path'
+import { childPath, longerPath, resolveName } from './resolve-path'
 import type { Coding } from './content-coding'
 import type { Target, TargetPath } from './resolve-path'
 import type { FileSnapshot, Lease, LookupPolicy, Negative, OpenFileCache } from '../types/open-file-cache'
 
 /** RFC 9110 12: what answers a target. */
-export type Selection = Found | Failed
+export type Selection = Found | Directory | Failed
 
-export interface Found {
-  readonly kind: 'found'
+interface Answer {
   readonly path: TargetPath
+  /** Which of the roots. */
+  readonly root: number
+  /** Canonical path below the root, of the file without its coding, or of the directory. */
+  readonly pathname: string
+}
+
+export interface Found extends Answer {
+  readonly kind: 'found'
   readonly snapshot: FileSnapshot
   /** What had to be awaited: borrowed, and the selection's to release. */
   readonly lease: Lease | undefined
@@ -19,55 +26,76 @@ export interface Found {
   readonly plainPath: TargetPath
 }
 
+/** A directory with nothing that stands for it. */
+export interface Directory extends Answer {
+  readonly kind: 'directory'
+}
+
 export interface Failed {
   readonly kind: 'failed'
+  /** The last root that was tried. */
+  readonly root: number
   /** An errno, or the error of a call that failed. */
   readonly reason: unknown
 }
 
+export interface Root {
+  readonly path: string
+  /** For the application; `undefined`: it has named none. */
+  readonly name: string | undefined
+  readonly policy: LookupPolicy
+}
+
 export interface Search {
+  /** Below the first root. */
   readonly target: Target
+  /** Tried in order. */
+  readonly roots: readonly Root[]
   /** Names that stand for a directory. */
   readonly index: readonly string[]
-  /** Codings that the client accepts and that may lie beside a file, in order. */
+  /** Tried after a name that is missing and has none, without dot. */
+  readonly extensions: readonly string[]
+  /** Codings that the client accepts, in order. */
   readonly codings: readonly Coding[]
-  /** Answers when nothing else does. */
-  readonly fallback: TargetPath | undefined
+  /** A directory without slash is an answer, whatever its index is. */
+  readonly stopsAtDirectory: boolean
+  /** Answers when nothing else does, below the first root. */
+  readonly fallback: Target | undefined
 }
 
 /** All fresh: at once, borrowing nothing. Else a promise, for a selection that may own a lease. */
-export function select (search: Search, cache: OpenFileCache, policy: LookupPolicy): Selection | Promise<Selection> {
+export function select (search: Search, cache: OpenFileCache): Selection | Promise<Selection> {
   const candidates = new Candidates(search)
-  for (;;) {
-    const known = cache.lookup(candidates.path, policy)
-    if (known === undefined) return selectByOpening(candidates, cache, policy, true)
-    const selection = candidates.judge(known, undefined)
-    if (selection !== undefined) return selection
+  let selection = candidates.decided
+  while (selection === undefined) {
+    const known = cache.lookup(candidates.path, candidates.policy)
+    if (known === undefined) return selectByOpening(candidates, cache, true)
+    selection = candidates.judge(known, undefined)
   }
+  return selection
 }
 
 /** The same with a lease in any case, for a search whose look-ups have been counted. */
-export function selectAgain (search: Search, cache: OpenFileCache, policy: LookupPolicy): Promise<Selection> {
-  return selectByOpening(new Candidates(search), cache, policy, false)
+export function selectAgain (search: Search, cache: OpenFileCache): Promise<Selection> {
+  return selectByOpening(new Candidates(search), cache, false)
 }
 
-async function selectByOpening (
-  candidates: Candidates, cache: OpenFileCache, policy: LookupPolicy, counts: boolean
-): Promise<Selection> {
-  for (;;) {
+async function selectByOpening (candidates: Candidates, cache: OpenFileCache, counts: boolean): Promise<Selection> {
+  let selection = candidates.decided
+  while (selection === undefined) {
     let answer: Lease | Negative
     try {
-      answer = await cache.open(candidates.path, policy, counts)
-    } catch (error) {
+      answer = await cache.open(candidates.path, candidates.policy, counts)
+    } catch (reason) {
       // The plain file is as good an answer as one of its codings.
-      if (!candidates.isCoded) return failed(error)
+      if (!candidates.isCoded) return candidates.failed(reason)
       answer = ABSENT
     }
-    const selection = answer.kind === 'negative'
+    selection = answer.kind === 'negative'
       ? candidates.judge(answer, undefined)
       : candidates.judge(answer.snapshot, answer)
-    if (selection !== undefined) return selection
   }
+  return selection
 }
 
 const ABSENT: Negative = Object.freeze({ kind: 'negative', errno: 'ENOENT' })
@@ -77,99 +105,172 @@ function isAbsent (errno: string): boolean {
   return errno === 'ENOENT' || errno === 'ENOTDIR' || errno === 'ENAMETOOLONG'
 }
 
+function hasExtension (pathname: string): boolean {
+  // A dot in front makes a hidden name, not an extension.
+  return pathname.lastIndexOf('.') > pathname.lastIndexOf('/') + 1
+}
+
+type Stage = 'target' | 'extension' | 'index' | 'fallback'
+
 /**
- * The paths that may answer a target, one at a time: the target itself, the index files of a directory, the fallback; of
- * each first its codings, then the plain file.
+ * The paths that may answer, one at a time. In each root: the target itself, with each extension, or the index files of
+ * a directory; of each of these first its codings, then the plain file. In the end the fallback.
  */
 class Candidates {
   readonly #search: Search
-  #stage: 'target' | 'index' | 'fallback'
-  #nextIndex = 0
-  #nextCoding = 0
-  #coding: Coding | undefined
-  #plainPath: TargetPath
+  #root = 0
+  /** The target below the present root. */
+  #target: Target
+  #stage: Stage = 'target'
+  /** Of the extension or index file. */
+  #item = 0
+  /** Of the coding; the plain file comes after the last. */
+  #coding = 0
+  #plain: TargetPath
+  #pathname: string
   path: TargetPath
+  /** What holds without a look at any path: none is short enough. */
+  readonly decided: Selection | undefined
 
   constructor (search: Search) {
-    const { target, index } = search
     this.#search = search
-    this.#stage = 'target'
-    this.#plainPath = this.path = target.path
-    if (!target.trailingSlash) {
-      this.#toFile(target.path)
-    // A directory is asked for: its index answers or nothing does, so there is no need to look at the directory.
-    } else if (index.length > 0) {
-      this.#stage = 'index'
-      // No name of an index file fits: only the target itself can tell what is missing.
-      if (this.#toNextIndex() !== undefined) this.#stage = 'target'
-    }
+    this.#target = search.target
+    this.#plain = this.path = search.target.path
+    this.#pathname = search.target.pathname
+    this.decided = this.#startInRoot()
+  }
+
+  get policy (): LookupPolicy {
+    return (this.#search.roots[this.#root] as Root).policy
   }
 
   get isCoded (): boolean {
-    return this.#coding !== undefined
+    return this.path !== this.#plain
+  }
+
+  failed (reason: unknown): Failed {
+    return { kind: 'failed', root: this.#root, reason }
   }
 
   /** What the present candidate decides; `undefined`: look at the next one. */
   judge (known: FileSnapshot | Negative, lease: Lease | undefined): Selection | undefined {
-    if (this.#coding !== undefined) return known.kind === 'file' ? this.#found(known, lease) : this.#toNextCoding()
+    if (this.isCoded) {
+      if (known.kind === 'file') return this.#found(known, lease)
+      lease?.release()
+      this.#coding++
+      return this.#toCoding()
+    }
+    if (known.kind === 'negative' && !isAbsent(known.errno)) return this.failed(known.errno)
     switch (this.#stage) {
       case 'target':
-        if (known.kind === 'negative') return isAbsent(known.errno) ? this.#absent() : failed(known.errno)
-        if (known.kind === 'file') {
-          if (!this.#search.target.trailingSlash) return this.#found(known, lease)
-          lease?.release()
-          return this.#absent()
-        }
-        if (this.#search.index.length === 0) return this.#search.target.trailingSlash ? failed('EISDIR') : this.#absent()
-        this.#stage = 'index'
-        return this.#toNextIndex()
+        return this.#judgeTarget(known, lease)
+      case 'extension':
       case 'index':
         if (known.kind === 'file') return this.#found(known, lease)
-        if (known.kind === 'negative' && !isAbsent(known.errno)) return failed(known.errno)
-        return this.#toNextIndex()
+        lease?.release()
+        this.#item++
+        return this.#toItem()
       case 'fallback':
         if (known.kind === 'file') return this.#found(known, lease)
-        return failed('ENOENT')
+        lease?.release()
+        return this.failed('ENOENT')
     }
   }
 
-  #toNextIndex (): Selection | undefined {
-    for (;;) {
-      const name = this.#search.index[this.#nextIndex++]
-      if (name === undefined) return this.#absent()
-      const path = childPath(this.#search.target.path, name)
-      if (path === undefined) continue
-      return this.#toFile(path)
+  #judgeTarget (known: FileSnapshot | Negative, lease: Lease | undefined): Selection | undefined {
+    const { trailingSlash } = this.#target
+    if (known.kind === 'file' && !trailingSlash) return this.#found(known, lease)
+    lease?.release()
+    if (known.kind !== 'directory') {
+      return trailingSlash || hasExtension(this.#target.pathname) ? this.#toNextRoot() : this.#toStage('extension')
+    }
+    if (trailingSlash || this.#search.stopsAtDirectory) {
+      return { kind: 'directory', path: this.#target.path, root: this.#root, pathname: this.#target.pathname }
+    }
+    return this.#toStage('index')
+  }
+
+  #startInRoot (): Selection | undefined {
+    // A directory is asked for: its index answers or nothing does, so there is no need to look at the directory.
+    if (this.#target.trailingSlash) {
+      return this.#search.index.length > 0 ? this.#toStage('index') : this.#toPlain(this.#target.path, this.#target.pathname)
+    }
+    return this.#toBase(this.#target.path, this.#target.pathname)
+  }
+
+  #toStage (stage: Stage): Selection | undefined {
+    this.#stage = stage
+    this.#item = 0
+    return this.#toItem()
+  }
+
+  #toItem (): Selection | undefined {
+    const { index, extensions } = this.#search
+    for (;; this.#item++) {
+      const name = (this.#stage === 'index' ? index : extensions)[this.#item]
+      if (name === undefined) return this.#toNextRoot()
+      const { path, pathname } = this.#target
+      const base = this.#stage === 'index' ? childPath(path, name) : longerPath(path, `.${name}`)
+      if (base === undefined) continue
+      const slash = pathname.endsWith('/') ? '' : '/'
+      return this.#toBase(base, this.#stage === 'index' ? pathname + slash + name : `${pathname}.${name}`)
     }
   }
 
-  #absent (): Selection | undefined {
-    if (this.#search.fallback === undefined) return failed('ENOENT')
-    this.#stage = 'fallback'
-    return this.#toFile(this.#search.fallback)
+  #toBase (path: TargetPath, pathname: string): undefined {
+    this.#plain = path
+    this.#pathname = pathname
+    this.#coding = 0
+    return this.#toCoding()
   }
 
-  #toFile (path: TargetPath): undefined {
-    this.#plainPath = path
-    this.#nextCoding = 0
-    return this.#toNextCoding()
-  }
-
-  #toNextCoding (): undefined {
-    for (;;) {
-      this.#coding = this.#search.codings[this.#nextCoding++]
-      const path = this.#coding === undefined ? this.#plainPath : longerPath(this.#plainPath, CODING_SUFFIX[this.#coding])
+  #toCoding (): undefined {
+    const { codings } = this.#search
+    for (; this.#coding < codings.length; this.#coding++) {
+      const path = longerPath(this.#plain, CODING_SUFFIX[codings[this.#coding] as Coding])
       if (path === undefined) continue
       this.path = path
       return
     }
+    this.path = this.#plain
+  }
+
+  #toPlain (path: TargetPath, pathname: string): undefined {
+    this.#plain = this.path = path
+    this.#pathname = pathname
+  }
+
+  #toNextRoot (): Selection | undefined {
+    for (;;) {
+      const root = this.#search.roots[this.#root + 1]
+      if (root === undefined) return this.#toFallback()
+      this.#root++
+      const target = resolveName(this.#search.target.pathname, root.path, 'allow')
+      if (typeof target === 'string') continue
+      this.#target = target
+      this.#stage = 'target'
+      return this.#startInRoot()
+    }
+  }
+
+  #toFallback (): Selection | undefined {
+    const { fallback } = this.#search
+    if (fallback === undefined) return this.failed('ENOENT')
+    this.#root = 0
+    this.#stage = 'fallback'
+    return this.#toBase(fallback.path, fallback.pathname)
   }
 
   #found (snapshot: FileSnapshot, lease: Lease | undefined): Found {
-    return { kind: 'found', path: this.path, snapshot, lease, coding: this.#coding, plainPath: this.#plainPath }
+    return {
+      kind: 'found',
+      path: this.path,
+      root: this.#root,
+      pathname: this.#pathname,
+      plainPath: this.#plain,
+      snapshot,
+      lease,
+      coding: this.isCoded ? this.#search.codings[this.#coding] : undefined
+    }
   }
-}
-
-function failed (reason: unknown): Failed {
-  return { kind: 'failed', reason }
 }

@@ -1,4 +1,5 @@
 import { constants } from 'node:http2'
+import { Readable } from 'node:stream'
 import { READ_FAILED } from './errors'
 import { FileBody } from './file-body'
 import type { FastifyReply } from 'fastify'
@@ -52,22 +53,29 @@ export function refuseWith (reply: FastifyReply, { error, fields }: Refusal): vo
   reply.send(error)
 }
 
-/** A part of bytes in memory. */
+/** A part of bytes in memory. `onSend` hooks read its `path`, as that of a file stream. */
 export function sendBytes (reply: FastifyReply, bytes: Buffer, range: ByteRange, path: string): void {
   const isWhole = range.start === 0 && range.end === bytes.length - 1
   const payload: Buffer & { path?: string } = isWhole ? bytes : bytes.subarray(range.start, range.end + 1)
-  // `onSend` hooks read it, as that of a file stream.
   payload.path ??= path
   reply.send(payload)
 }
 
+/** The same as a stream, to which Fastify adds neither type nor length. */
+export function sendStream (reply: FastifyReply, bytes: Buffer, range: ByteRange, path: string): void {
+  const payload = Readable.from([bytes.subarray(range.start, range.end + 1)], { objectMode: false })
+  reply.send(Object.assign(payload, { path }))
+}
+
 /** The first bytes of a body that is read from a leased descriptor; the head can still change. */
-export function openBody (reply: FastifyReply, lease: Lease, range: ByteRange, path: string): Promise<FileBody> {
+export function openBody (
+  reply: FastifyReply, lease: Lease, range: ByteRange, path: string, chunkSize: number | undefined
+): Promise<FileBody> {
   return FileBody.open(lease, path, range, (cause) => {
     reset(reply)
     // A hook may have held the head back: then this is what the client is told.
     return Object.assign(new READ_FAILED(), { cause })
-  })
+  }, chunkSize)
 }
 
 export function sendBody (reply: FastifyReply, body: FileBody): void {

@@ -6,7 +6,7 @@ import { LAST_MODIFIED, makeHot, put, ROOT, siteTest, tagOf } from './fixtures/f
 import { settled } from './fixtures/fake-world'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { SiteOptions } from './fixtures/fake-site'
-import type { CachedStaticOptions } from '../types/index'
+import type { CachedStaticOptions, SendOptions } from '../types/index'
 import type { OpenFileCacheOptions } from '../types/open-file-cache'
 
 const FORBIDDEN = { statusCode: 403, code: 'FST_STATIC_FORBIDDEN_PATH', error: 'Forbidden', message: 'Forbidden' }
@@ -139,6 +139,24 @@ t.test('sendFile', async (t) => {
     }
   })
 
+  siteTest(t, 'of a directory is redirected with the path of the request, as the route is', withRoutes({
+    '/call': (reply) => reply.sendFile('d'), '/slash': (reply) => reply.sendFile('d/')
+  }, { redirect: true }), async (t, { get, head }) => {
+    for (let round = 0; round < 2; round++) {
+      for (const method of [get, head]) t.match(await method('/call?q=1'), { statusCode: 301, headers: { location: '/call/?q=1' } })
+      t.equal((await get('/slash')).body, 'index')
+    }
+  })
+
+  siteTest(t, 'of a directory is its index where the path of the request has the slash: never round in circles', withRoutes({
+    '/call/': (reply) => reply.sendFile('d'), '/none/': (reply) => reply.sendFile('e')
+  }, { redirect: true, allowedPath: () => true }), async (t, { get }) => {
+    for (let round = 0; round < 3; round++) {
+      t.match(await get('/call/?q=1'), { statusCode: 200, body: 'index' })
+      t.equal((await get('/none/')).statusCode, 404)
+    }
+  })
+
   siteTest(t, 'keeps the rules for names', withRoutes({
     '/up': (reply) => reply.sendFile('../secret'),
     '/in': (reply) => reply.sendFile('d/../a.txt'),
@@ -218,6 +236,270 @@ t.test('sendFile', async (t) => {
     '/': (reply) => reply.sendFile('a.txt'), '/options': (reply) => reply.sendFile('a.txt', { maxAge: 5 })
   }, { setHeaders: (reply, path, stat) => { reply.header('x-mine', `${path} ${stat.size}`) } }), async (t, { get }) => {
     for (const url of ['/', '/options']) t.equal((await get(url)).headers['x-mine'], '/www/a.txt 4')
+  })
+})
+
+t.test('options of one call', async (t) => {
+  const LETTERS = 'abcdefghij'
+  const files = { ...FILES, 'l.txt': LETTERS, 'page.htm': 'htm', 'page.html': 'html', 'only.html': 'only', 'dir.htm/x': 'x', 'dir.html': 'dir', 'a.b': 'ab' }
+  const kinds: Array<[string, OpenFileCacheOptions]> = [
+    ['held in memory', { minUses: 1 }], ['kept open', { minUses: 1, memory: false }], ['opened each time', { valid: 0 }], ['opened each time, and not for memory', { valid: 0, memory: false }]
+  ]
+
+  for (const [kind, cache] of kinds) {
+    const windows: Array<[SendOptions, string]> = [
+      [{ start: 2 }, 'cdefghij'], [{ end: 4 }, 'abcde'], [{ start: 2, end: 4 }, 'cde'], [{ start: 0, end: 0 }, 'a'], [{ start: 9 }, 'j'],
+      [{ start: 8, end: 99 }, 'ij'], [{ end: 9 }, LETTERS], [{ start: 10 }, ''], [{ start: 99 }, ''], [{ start: 99, end: 199 }, '']
+    ]
+    siteTest(t, `start and end send a part as if it were all: ${kind}`, {
+      ...withRoutes(Object.fromEntries(windows.map(([options], i) => [`/${i}`, (reply: FastifyReply) => reply.sendFile('l.txt', options)])), {}, cache), files
+    }, async (t, { get, head, held }) => {
+      for (let round = 0; round < 3; round++) {
+        for (const [i, [options, part]] of windows.entries()) {
+          const url = `/${i}`
+          const name = JSON.stringify(options)
+          t.match(await get(url), { statusCode: 200, body: part, headers: { 'content-length': String(part.length), 'content-type': 'text/plain; charset=utf-8' } }, name)
+          t.match(await head(url), { statusCode: 200, body: '', headers: { 'content-length': String(part.length) } }, name)
+          t.match(await get(url, { 'if-none-match': tagOf(10) }), { statusCode: 304, body: '' }, name)
+          for (const [range, from, to] of [['0-0', 0, 1], ['1-1', 1, 2], ['1-', 1, Infinity], ['0-99', 0, Infinity], ['-2', -2, Infinity]] as const) {
+            const expected = part.slice(from, to)
+            const response = await get(url, { range: `bytes=${range}` })
+            if (expected === '' && part.length > 0) {
+              t.match(response, { statusCode: 416, headers: { 'content-range': `bytes */${part.length}` } }, `${name} ${range}`)
+            } else if (expected !== '') {
+              const first = from < 0 ? Math.max(part.length + from, 0) : from
+              t.match(response, {
+                statusCode: 206,
+                body: expected,
+                headers: { 'content-range': `bytes ${first}-${first + expected.length - 1}/${part.length}`, 'content-length': String(expected.length) }
+              }, `${name} ${range}`)
+            } else {
+              t.equal(response.statusCode, range === '-2' ? 200 : 416, `${name} ${range}`)
+            }
+          }
+          t.match(await get(url, { range: `bytes=${part.length}-` }), { statusCode: 416, headers: { 'content-range': `bytes */${part.length}` } }, name)
+        }
+      }
+      t.equal((await held()).leases, 0)
+    })
+  }
+
+  siteTest(t, 'start and end send a part of a large file', withRoutes({
+    '/': (reply) => reply.sendFile('big.bin', { start: 100, end: 199_899 }), '/max': (reply) => reply.sendFile('big.bin', { start: 50, maxContentRangeChunkSize: 70_000 })
+  }), async (t, { get }) => {
+    for (let round = 0; round < 3; round++) {
+      t.match(await get('/'), { rawPayload: FILES['big.bin'].subarray(100, 199_900), headers: { 'content-length': '199800' } })
+      t.match((await get('/', { range: 'bytes=-70000' })).headers, { 'content-range': 'bytes 129800-199799/199800', 'content-length': '70000' })
+      const part = await get('/max', { range: 'bytes=0-' })
+      t.match(part, { statusCode: 206, headers: { 'content-range': 'bytes 0-69999/199950', 'content-length': '70000' } })
+      t.equal(part.rawPayload.length, 70_000)
+    }
+  })
+
+  siteTest(t, 'start and end that are none are errors', withRoutes({
+    '/negative': (reply) => reply.sendFile('a.txt', { start: -1 }),
+    '/half': (reply) => reply.sendFile('a.txt', { end: 0.5 }),
+    '/crossed': (reply) => reply.sendFile('a.txt', { start: 3, end: 2 })
+  }), async (t, { get }) => {
+    for (const url of ['/negative', '/half', '/crossed']) {
+      t.match((await get(url)).json(), { statusCode: 500, code: 'FST_STATIC_INVALID_OPTION_VALUE', message: /^"(start|end)" option must be a whole number of bytes >= \d, but is / }, url)
+    }
+  })
+
+  siteTest(t, 'highWaterMark is how much is read at a time', withRoutes({
+    '/registered': (reply) => reply.sendFile('big.bin'),
+    '/own': (reply) => reply.sendFile('big.bin', { highWaterMark: 20_000 }),
+    '/range': (reply) => reply.sendFile('big.bin', { highWaterMark: 1 })
+  }, { highWaterMark: 50_000 }), async (t, { get, fs }) => {
+    const reads = async (url: string, headers = {}) => {
+      const before = fs.count('read')
+      const { rawPayload } = await get(url, headers)
+      return [rawPayload.length, fs.count('read') - before]
+    }
+    for (let round = 0; round < 3; round++) {
+      t.strictSame(await reads('/registered'), [200_000, 4])
+      t.strictSame(await reads('/own'), [200_000, 10])
+      t.strictSame(await reads('/range', { range: 'bytes=5-9' }), [5, 5])
+    }
+  })
+
+  siteTest(t, 'extensions are tried in order after a name that has none', {
+    ...withRoutes({
+      '/registered': (reply) => reply.sendFile('page'),
+      '/own': (reply) => reply.sendFile('page', { extensions: ['none', 'html', 'htm'] }),
+      '/text': (reply) => reply.sendFile('only', { extensions: 'html' }),
+      '/off': (reply) => reply.sendFile('page', { extensions: false }),
+      '/directory': (reply) => reply.sendFile('dir', { extensions: ['htm', 'html'] }),
+      '/has-one': (reply) => reply.sendFile('a', { extensions: ['b'] }),
+      '/has-another': (reply) => reply.sendFile('page.x', { extensions: ['html'] }),
+      '/none': (reply) => reply.sendFile('page', { extensions: ['xml'] })
+    }, { extensions: ['htm'] }),
+    files
+  }, async (t, { get }) => {
+    for (let round = 0; round < 3; round++) {
+      for (const [url, body] of [['/registered', 'htm'], ['/own', 'html'], ['/text', 'only'], ['/directory', 'dir'], ['/has-one', 'ab']] as const) {
+        t.equal((await get(url)).body, body, url)
+      }
+      for (const url of ['/off', '/has-another', '/none']) t.equal((await get(url)).statusCode, 404, url)
+    }
+    t.equal((await get('/own')).headers['content-type'], 'text/html; charset=utf-8')
+  })
+
+  siteTest(t, 'root may be several, tried in order', {
+    ...withRoutes({
+      '/first': (reply) => reply.sendFile('a.txt', { root: [ROOT, '/other'] }),
+      '/second': (reply) => reply.sendFile('a.txt', { root: ['/none', '/other', ROOT] }),
+      '/url': (reply) => reply.sendFile('a.txt', { root: [new URL('file:///none'), new URL('file:///other')] }),
+      '/download': (reply) => reply.download('a.txt', { root: ['/none', '/other'] }),
+      '/nowhere': (reply) => reply.sendFile('z', { root: ['/other', ROOT] }),
+      '/repeated': (reply) => reply.sendFile('a.txt', { root: ['/other', '/other/'] }),
+      '/empty': (reply) => reply.sendFile('a.txt', { root: [] })
+    })
+  }, async (t, { get }) => {
+    for (let round = 0; round < 3; round++) {
+      for (const [url, body] of [['/first', 'aaaa'], ['/second', 'other'], ['/url', 'other'], ['/download', 'other']] as const) t.equal((await get(url)).body, body, url)
+      t.equal((await get('/nowhere')).statusCode, 404)
+      for (const url of ['/repeated', '/empty']) t.match((await get(url)).json(), { statusCode: 500, code: 'FST_STATIC_INVALID_OPTION', message: /^"root" option/ }, url)
+    }
+  })
+
+  const own = { maxAge: '1d', immutable: true, etag: false, start: 1, contentType: false } as const
+  const seen: string[] = []
+  const onFile = (path: string) => { seen.push(path) }
+  siteTest(t, 'hold whatever was tried before the file was found', {
+    ...withRoutes({
+      '/sidecar': (reply) => reply.sendFile('a.txt', { ...own, onFile }),
+      '/coded': (reply) => reply.sendFile('coded.txt', { ...own, onFile }),
+      '/second-root': (reply) => reply.sendFile('a.txt', { ...own, onFile, root: ['/none', '/other'] }),
+      '/index': (reply) => reply.sendFile('d', { ...own, onFile }),
+      '/index/': (reply) => reply.sendFile('d/', { ...own, onFile, index: ['none', 'index.html'] }),
+      '/extension': (reply) => reply.sendFile('only', { ...own, onFile, extensions: ['htm', 'html'] }),
+      '/all': (reply) => reply.sendFile('e', { ...own, onFile, root: ['/none', ROOT], index: ['y', 'x'] })
+    }, { preCompressed: true, maxAge: 5000 }),
+    files: { ...files, 'coded.txt.gz': 'gz!' }
+  }, async (t, site) => {
+    for (let round = 0; round < 4; round++) {
+      // Nothing is kept by then, and the first file has to be opened twice.
+      if (round === 3) site.fs.fail('fstatSync', 'ESTALE', 1, '/www/a.txt')
+      for (const [url, body, path] of [
+        ['/sidecar', 'aaa', '/www/a.txt'], ['/coded', 'z!', '/www/coded.txt.gz'], ['/second-root', 'ther', '/other/a.txt'], ['/index', 'ndex', '/www/d/index.html'],
+        ['/index/', 'ndex', '/www/d/index.html'], ['/extension', 'nly', '/www/only.html'], ['/all', '', '/www/e/x']
+      ] as const) {
+        seen.length = 0
+        const { headers, ...response } = await site.get(url, { 'accept-encoding': 'gzip, br' })
+        t.match(response, { statusCode: 200, body }, url)
+        t.match(headers, { 'cache-control': 'public, max-age=86400, immutable', 'content-length': String(body.length) })
+        t.notOk('etag' in headers || 'content-type' in headers, url)
+        t.strictSame(seen, [path])
+      }
+      if (round === 2) site.cache.clear()
+    }
+    t.strictSame(site.fs.failures, [{ name: 'fstatSync', code: 'ESTALE' }])
+  })
+})
+
+t.test('contentType: false', async (t) => {
+  const payloads: unknown[] = []
+  for (const [kind, cache] of [['held in memory', { minUses: 1 }], ['kept open', { minUses: 1, memory: false }], ['known by its metadata', { minUses: 100 }]] as const) {
+    siteTest(t, `leaves the field out of what is sent: ${kind}`, {
+      files: FILES,
+      cache,
+      options: { contentType: false, preCompressed: true },
+      before: (app) => {
+        app.addHook('onSend', async (_request, _reply, payload) => { payloads.push((payload as { path?: string } | null | undefined)?.path) })
+        app.get('/call', (_request, reply) => { reply.sendFile('a.txt') })
+        app.get('/typed', (_request, reply) => { reply.type('text/x').sendFile('a.txt') })
+        app.get('/on', (_request, reply) => { reply.sendFile('a.txt', { contentType: true }) })
+        app.get('/typed-big', (_request, reply) => { reply.type('text/x').sendFile('big.bin') })
+      }
+    }, async (t, { get, head }) => {
+      for (let round = 0; round < 3; round++) {
+        for (const [url, body] of [['/a.txt', FILES['a.txt']], ['/call', FILES['a.txt']], ['/big.bin', String(FILES['big.bin'])]] as const) {
+          for (const [headers, statusCode, part] of [[{}, 200, body], [{ range: 'bytes=1-2' }, 206, body.slice(1, 3)], [{ 'if-none-match': '*' }, 304, '']] as const) {
+            payloads.length = 0
+            const response = await get(url, headers)
+            t.equal(response.statusCode, statusCode, url)
+            t.ok(response.body === part)
+            t.notOk('content-type' in response.headers, `${url} ${statusCode}`)
+            t.equal(response.headers['content-length'], statusCode === 304 ? undefined : String(part.length))
+            if (statusCode !== 304) t.strictSame(payloads, [url === '/big.bin' ? '/www/big.bin' : '/www/a.txt'])
+          }
+          const response = await head(url)
+          t.match(response, { statusCode: 200, body: '', headers: { 'content-length': String(body.length) } }, url)
+          t.notOk('content-type' in response.headers, url)
+        }
+        for (const headers of [{}, { range: 'bytes=1-2' }]) {
+          for (const url of ['/typed', '/typed-big']) t.equal((await get(url, headers)).headers['content-type'], 'text/x', url)
+          t.equal((await get('/on', headers)).headers['content-type'], 'text/plain; charset=utf-8')
+        }
+        t.equal((await head('/typed')).headers['content-type'], 'text/x')
+        t.match((await get('/none')).headers, { 'content-type': 'application/json; charset=utf-8' })
+      }
+    })
+  }
+})
+
+t.test('HEAD of a GET route, as Fastify exposes it', async (t) => {
+  for (const [kind, cache] of [['held in memory', { minUses: 1 }], ['kept open', { minUses: 1, memory: false }], ['known by its metadata', { minUses: 100 }], ['opened each time', { valid: 0 }]] as const) {
+    siteTest(t, `tells the length of the file, and none with 304: ${kind}`, {
+      files: FILES,
+      cache,
+      options: { serve: false, maxAge: 1000 },
+      before: (app) => {
+        app.get('/a.txt', (_request, reply) => { reply.sendFile('a.txt') })
+        app.get('/big.bin', async (_request, reply) => reply.sendFile('big.bin'))
+        app.get('/part', (_request, reply) => { reply.sendFile('a.txt', { start: 1, end: 2 }) })
+        app.get('/untyped', (_request, reply) => { reply.sendFile('a.txt', { contentType: false }) })
+        app.get('/download', (_request, reply) => { reply.download('a.txt') })
+        app.get('/page', (_request, reply) => { reply.code(404).sendFile('404.html') })
+        app.get('/none', (_request, reply) => { reply.sendFile('none') })
+      }
+    }, async (t, { get, head, held, log }) => {
+      for (let round = 0; round < 3; round++) {
+        for (const [url, statusCode, length] of [
+          ['/a.txt', 200, 4], ['/big.bin', 200, 200_000], ['/part', 200, 2], ['/untyped', 200, 4], ['/download', 200, 4], ['/page', 404, FILES['404.html'].length]
+        ] as const) {
+          const { headers: { date, ...fields } } = await get(url)
+          const response = await head(url)
+          t.match(response, { statusCode, body: '', headers: { 'content-length': String(length) } }, url)
+          t.strictSame({ ...response.headers, date }, { ...fields, date }, url)
+          if (statusCode === 404) continue
+          for (const method of [get, head]) {
+            const unmodified = await method(url, { 'if-none-match': '*' })
+            t.match(unmodified, { statusCode: 304, body: '', headers: { etag: fields.etag, 'cache-control': 'public, max-age=1' } }, url)
+            for (const name of ['content-length', 'content-type', 'transfer-encoding']) t.notOk(name in unmodified.headers, `${url} ${name}`)
+          }
+          t.match(await head(url, { range: 'bytes=0-0' }), { statusCode: 200, headers: { 'content-length': String(length) } }, url)
+          t.equal((await head(url, { 'if-match': '"x"' })).statusCode, 412)
+        }
+        t.match(await head('/none'), { statusCode: 404, body: '' })
+        t.equal((await held()).leases, 0)
+      }
+      t.strictSame(log.filter(({ level }) => level >= 40), [])
+    })
+  }
+})
+
+t.test('an absolute path without any root', async (t) => {
+  siteTest(t, 'is one of the file system', {
+    files: FILES,
+    register: (app, { cache: openFileCache }) => {
+      app.register(cachedStatic, { serve: false, openFileCache })
+      const names = { file: '/www/a.txt', directory: '/www/d', slash: '/www/d/', none: '/www/none', up: '/www/../www/a.txt', dot: '/www/.env', top: '/', relative: 'www/a.txt' }
+      for (const [url, name] of Object.entries(names)) app.get(`/${url}`, (_request, reply) => { reply.sendFile(name) })
+      app.get('/allow', (_request, reply) => { reply.sendFile('/www/.env', { dotfiles: 'allow' }) })
+      app.get('/download', (_request, reply) => { reply.download('/www/big.bin', { start: 5 }) })
+      app.get('/root', (_request, reply) => { reply.sendFile('/www/a.txt', { root: '/www' }) })
+      app.get('/null-root', (_request, reply) => { (reply.sendFile as (...values: unknown[]) => void)('/www/a.txt', null, { maxAge: 1000 }) })
+    }
+  }, async (t, { get }) => {
+    for (let round = 0; round < 3; round++) {
+      for (const [url, body] of [['/file', 'aaaa'], ['/directory', 'index'], ['/slash', 'index'], ['/allow', 'secret']] as const) t.equal((await get(url)).body, body, url)
+      t.match(await get('/null-root'), { body: 'aaaa', headers: { 'cache-control': 'public, max-age=1' } })
+      t.match((await get('/download')).headers, { 'content-length': '199995', 'content-disposition': 'attachment; filename=big.bin' })
+      for (const url of ['/none', '/dot', '/top', '/relative', '/root']) t.equal((await get(url)).statusCode, 404, url)
+      t.strictSame((await get('/up')).json(), FORBIDDEN)
+    }
   })
 })
 
@@ -319,7 +601,7 @@ t.test('errors go to the reply, and are never thrown', async (t) => {
       t.equal((await get('/none')).statusCode, 404)
       t.strictSame((await get('/up')).json(), FORBIDDEN)
       for (const [url, code, message] of [
-        ['/root', 'INVALID_OPTION_VALUE', '"root" option must be an absolute path, but is "relative"'],
+        ['/root', 'INVALID_OPTION', '"root" option must be an absolute path, but is "relative"'],
         ['/option', 'INVALID_OPTION_VALUE', /^"maxAge" option must be a duration .* but is "soon"$/],
         ['/unknown', 'INVALID_OPTION', /^"prefix" option is unknown here/],
         ['/number', 'INVALID_OPTION_VALUE', '"options" option must be an object, but is 5'],

@@ -21,7 +21,7 @@ const LARGE = content(3 * CHUNK + 100)
 interface Sending extends Engine {
   readonly lease: Lease
   readonly faults: string[]
-  open (range?: Partial<ByteRange>): Promise<FileBody>
+  open (range?: Partial<ByteRange>, chunkSize?: number): Promise<FileBody>
 }
 
 /** A test with a lease of `/f`, which the body owns once it is open. */
@@ -37,11 +37,11 @@ function bodyTest (t: Test, name: string, bytes: Buffer, body: (t: Test, sending
       ...engine,
       lease,
       faults,
-      open: ({ start = 0, end = bytes.length - 1 } = {}) =>
+      open: ({ start = 0, end = bytes.length - 1 } = {}, chunkSize?: number) =>
         FileBody.open(lease, '/f', { start, end }, (cause) => {
           faults.push('fault')
           return cause
-        })
+        }, chunkSize)
     })
     await settled()
     t.equal(engine.cache.stats().leases, 0, 'afterwards: the lease was released')
@@ -75,6 +75,31 @@ t.test('what is sent', async (t) => {
       t.ok(LARGE.subarray(start, end + 1).equals(await buffer(await open({ start, end }))))
     })
   }
+
+  bodyTest(t, 'is the whole file, in chunks of the size that is asked for', content(1000), async (t, { open, fs, faults }) => {
+    const body = await open({}, 300)
+    t.equal(body.readableHighWaterMark, 300)
+    const sizes: number[] = []
+    body.on('data', (chunk: Buffer) => sizes.push(chunk.length))
+    t.ok(content(1000).equals(await buffer(body)))
+    t.strictSame(sizes, [300, 300, 300, 100])
+    t.equal(fs.count('read'), 4)
+    t.strictSame(faults, [])
+  })
+
+  bodyTest(t, 'is the whole file in one chunk that is larger than 64 KiB', LARGE, async (t, { open, fs }) => {
+    const body = await open({}, 10 * CHUNK)
+    const sizes: number[] = []
+    body.on('data', (chunk: Buffer) => sizes.push(chunk.length))
+    t.ok(LARGE.equals(await buffer(body)))
+    t.strictSame(sizes, [LARGE.length])
+    t.equal(fs.count('read'), 1)
+  })
+
+  bodyTest(t, 'is a part of it, in chunks of one byte', content(1000), async (t, { open, fs }) => {
+    t.ok(content(1000).subarray(10, 15).equals(await buffer(await open({ start: 10, end: 14 }, 1))))
+    t.equal(fs.count('read'), 5)
+  })
 
   bodyTest(t, 'is the same with short reads', LARGE, async (t, { open, fs }) => {
     fs.maxRead = 1000
@@ -110,6 +135,14 @@ t.test('the first bytes are read before there is a body', async (t) => {
     const body = await open()
     await settled()
     t.equal(fs.count('read'), 1)
+    body.destroy()
+  })
+
+  bodyTest(t, 'and of a size that was asked for, no more than that', LARGE, async (t, { open, fs }) => {
+    const body = await open({}, 100)
+    await settled()
+    t.equal(fs.count('read'), 1)
+    t.equal(body.read().length, 100)
     body.destroy()
   })
 
@@ -231,6 +264,17 @@ t.test('a failure in the middle', async (t) => {
     fs.fail('read', 'EIO')
     t.match(await drain(body), { error: { code: 'EIO' } })
     t.strictSame(faults, ['fault'])
+  })
+
+  bodyTest(t, 'of memory is too, and nobody waits for the read that did not begin', LARGE, async (t, { open, cache, faults }) => {
+    const body = await open()
+    t.intercept(Buffer, 'allocUnsafeSlow', { value () { throw new RangeError('Array buffer allocation failed') } })
+    const error = once(body, 'error')
+    body.resume()
+    await settled()
+    t.equal(cache.stats().leases, 0)
+    t.strictSame(faults, ['fault'])
+    t.match(await error, [{ message: 'Array buffer allocation failed' }])
   })
 
   engineTest(t, 'may be told in other words', { memory: false }, async (t, { cache, fs }) => {

@@ -1,10 +1,14 @@
+import { mkdirSync, realpathSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { deliver, deliverAll } from './fixtures/engine'
 import { settled } from './fixtures/fake-world'
 import { makeHot, MTIME, put, ROOT, siteTest, tagOf } from './fixtures/fake-site'
+import { openSite } from './fixtures/live-site'
 import type { Test } from 'tap'
 import type { Engine } from './fixtures/engine'
 import type { Site, SiteOptions } from './fixtures/fake-site'
+import type { LiveSite, LiveSiteOptions } from './fixtures/live-site'
 import type { OpenFileCacheOptions } from '../types/open-file-cache'
 
 const BIG = Buffer.from(Array.from({ length: 200_000 }, (_, i) => (i * 31 + (i >> 8)) & 0xff))
@@ -578,4 +582,121 @@ t.test('states of an entry', async (t) => {
       t.match(await site.get('/a.txt'), { statusCode: 200, body: text, headers: { etag: tagOf(i) } })
     }
   })
+})
+
+t.test('symlinks', async (t) => {
+  const onWindows = process.platform === 'win32' && 'Windows has none of this'
+  const FORBIDDEN = { statusCode: 403, code: 'FST_STATIC_FORBIDDEN_PATH', error: 'Forbidden', message: 'Forbidden' }
+
+  /** What a root with links in it answers, each time, by the route and by calls. */
+  interface Tree { readonly dir: string, readonly root: string, readonly site: LiveSite }
+
+  const linked = (
+    t: Test, name: string, options: Omit<LiveSiteOptions, 'plugin'> & { plugin: object }, body: (t: Test, tree: Tree) => Promise<void>
+  ): void => {
+    t.test(name, { skip: onWindows }, async (t) => {
+      const dir = t.testdir({
+        outside: { secret: 'secret', 'index.html': 'secret index' },
+        root: {
+          file: 'file',
+          'big.bin': BIG,
+          dir: { inner: 'inner', 'index.html': 'index' },
+          sub: { own: 'own', up: t.fixture('symlink', '../file'), beside: t.fixture('symlink', 'own') },
+          'to-file': t.fixture('symlink', 'file'),
+          'to-big': t.fixture('symlink', 'big.bin'),
+          'to-dir': t.fixture('symlink', 'dir'),
+          'to-secret': t.fixture('symlink', '../outside/secret'),
+          'to-outside': t.fixture('symlink', '../outside')
+        }
+      })
+      const root = join(dir, 'root')
+      const site = await openSite(t, root, {
+        ...options,
+        before: (app) => {
+          app.get('/call/*', (request, reply) => {
+            const { root } = request.query as { root?: string }
+            reply.sendFile((request.params as { '*': string })['*'], root === undefined ? {} : { root: join(dir, root) })
+          })
+        }
+      })
+      try {
+        await body(t, { dir, root, site })
+      } finally {
+        await site.end(t)
+      }
+    })
+  }
+
+  const answers: Array<[url: string, body: string | Buffer, isLink: boolean, isOutside: boolean]> = [
+    ['file', 'file', false, false], ['big.bin', BIG, false, false], ['dir/', 'index', false, false], ['dir', 'index', false, false],
+    ['to-file', 'file', true, false], ['to-big', BIG, true, false], ['to-dir/inner', 'inner', true, false], ['to-dir/', 'index', true, false],
+    ['to-secret', 'secret', true, true], ['to-outside/secret', 'secret', true, true], ['to-outside/', 'secret index', true, true], ['to-outside', 'secret index', true, true]
+  ]
+  for (const symlinks of ['follow', 'within-root', 'deny'] as const) {
+    for (const [kind, cache] of [
+      ['held in memory', { minUses: 1 }], ['kept open', { minUses: 1, memory: false }], ['opened each time', { valid: 0 }]
+    ] as Array<[string, OpenFileCacheOptions]>) {
+      linked(t, `${symlinks}: by the route and by calls: ${kind}`, { plugin: { symlinks }, cache }, async (t, { site }) => {
+        for (let round = 0; round < 3; round++) {
+          for (const [path, body, isLink, isOutside] of answers) {
+            for (const url of [`/${path}`, `/call/${path}`]) {
+              const isRefused = isLink && (symlinks === 'deny' || (symlinks === 'within-root' && isOutside))
+              const answer = await site.request(url)
+              t.equal(answer.status, isRefused ? 403 : 200, url)
+              if (isRefused) t.strictSame(JSON.parse(answer.body.toString()), FORBIDDEN)
+              else t.ok(answer.body.equals(Buffer.from(body)), url)
+            }
+          }
+        }
+      })
+    }
+  }
+
+  linked(t, 'go by the root of the call, whatever is known of the file under another', { plugin: { symlinks: 'within-root' }, cache: { minUses: 1 } }, async (t, { site }) => {
+    for (let round = 0; round < 3; round++) {
+      for (const [url, status, body] of [
+        ['/sub/up', 200, 'file'], ['/call/up?root=root/sub', 403, undefined], ['/call/sub/up?root=root', 200, 'file'], ['/call/beside?root=root/sub', 200, 'own'],
+        ['/to-secret', 403, undefined], ['/call/root/to-secret?root=', 200, 'secret'], ['/call/inner?root=root/to-dir', 200, 'inner']
+      ] as const) {
+        const answer = await site.request(url)
+        t.equal(answer.status, status, url)
+        if (body !== undefined) t.equal(answer.body.toString(), body, url)
+      }
+    }
+  })
+
+  linked(t, 'are proven again when a link was swapped after it was cached', { plugin: { symlinks: 'within-root' }, cache: { minUses: 1, valid: '5s' } }, async (t, { root, site }) => {
+    const swap = (name: string, target: string): void => {
+      symlinkSync(target, join(root, 'new'))
+      renameSync(join(root, 'new'), join(root, name))
+    }
+    const urls = ['/to-file', '/call/to-file', '/to-dir/inner', '/call/to-dir/inner']
+    const statuses = async () => await Promise.all(urls.map(async (url) => (await site.request(url)).status))
+    for (let round = 0; round < 2; round++) t.strictSame(await statuses(), [200, 200, 200, 200])
+    mkdirSync(join(root, '../outside/dir'))
+    writeFileSync(join(root, '../outside/dir/inner'), 'secret')
+    swap('to-file', '../outside/secret')
+    swap('to-dir', '../outside/dir')
+    t.equal((await site.request('/to-file')).body.toString(), 'file', 'what was proven stays, at most valid')
+    site.clock.jump(5_000)
+    for (let round = 0; round < 2; round++) t.strictSame(await statuses(), [403, 403, 403, 403])
+    swap('to-file', 'sub/own')
+    swap('to-dir', 'dir')
+    site.clock.jump(5_000)
+    for (let round = 0; round < 2; round++) t.strictSame(await statuses(), [200, 200, 200, 200])
+    t.equal((await site.request('/to-file')).body.toString(), 'own')
+  })
+
+  for (const [symlinks, status] of [['follow', 200], ['within-root', 200], ['deny', 403]] as const) {
+    linked(t, `${symlinks}: without any root, an absolute path is below that of the file system`, {
+      plugin: { symlinks, serve: false, root: undefined, dotfiles: 'allow' }
+    }, async (t, { dir, site }) => {
+      const real = realpathSync(dir).slice(1)
+      for (let round = 0; round < 3; round++) {
+        for (const [path, expected] of [['root/file', 200], ['root/to-file', status], ['root/to-secret', status], ['root/to-dir/inner', status]] as const) {
+          t.equal((await site.request(`/call//${real}/${path}`)).status, expected, path)
+        }
+      }
+    })
+  }
 })

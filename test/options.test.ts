@@ -14,8 +14,83 @@ const read = (options: object) => readOptions({ root, ...options } as CachedStat
 const readForCall = (options: object, registered: object = {}) =>
   readSendOptions(options as SendOptions, { root, ...registered } as CachedStaticOptions)
 
+/** As a caller may write them, one name each, so that none is forgotten. */
+const everyOption: Record<Exclude<keyof CachedStaticOptions, 'root' | 'logSerializers'>, undefined> = {
+  acceptRanges: undefined,
+  allowedPath: undefined,
+  cacheControl: undefined,
+  constraints: undefined,
+  contentType: undefined,
+  decorateReply: undefined,
+  dotfiles: undefined,
+  etag: undefined,
+  extensions: undefined,
+  fallback: undefined,
+  globIgnore: undefined,
+  highWaterMark: undefined,
+  immutable: undefined,
+  index: undefined,
+  lastModified: undefined,
+  list: undefined,
+  logLevel: undefined,
+  maxAge: undefined,
+  maxContentRangeChunkSize: undefined,
+  onFile: undefined,
+  openFileCache: undefined,
+  preCompressed: undefined,
+  prefix: undefined,
+  prefixAvoidTrailingSlash: undefined,
+  redirect: undefined,
+  schemaHide: undefined,
+  serve: undefined,
+  serveDotFiles: undefined,
+  setHeaders: undefined,
+  suppressWarning: undefined,
+  symlinks: undefined,
+  types: undefined,
+  wildcard: undefined
+}
+
+const everyOptionOfACall: Record<keyof SendOptions, undefined> = {
+  acceptRanges: undefined,
+  cacheControl: undefined,
+  contentType: undefined,
+  dotfiles: undefined,
+  end: undefined,
+  etag: undefined,
+  extensions: undefined,
+  highWaterMark: undefined,
+  immutable: undefined,
+  index: undefined,
+  lastModified: undefined,
+  maxAge: undefined,
+  maxContentRangeChunkSize: undefined,
+  onFile: undefined,
+  root: undefined,
+  serveDotFiles: undefined,
+  start: undefined
+}
+
+const DEFAULT_SEND = {
+  roots: ['/www'],
+  acceptRanges: true,
+  cacheControl: 'public, max-age=0',
+  contentType: true,
+  dotfiles: 'ignore',
+  etag: true,
+  extensions: [],
+  index: ['index.html'],
+  lastModified: true,
+  onFile: undefined,
+  start: 0,
+  end: Infinity,
+  maxContentRangeChunkSize: undefined,
+  highWaterMark: undefined
+}
+
 function refuses (t: Test, options: object, message: string, make: (options: object) => unknown = read): void {
-  const isValue = message.includes(', but is ')
+  // That a root is relative is told as @fastify/static tells it.
+  const isValue = message.includes(', but is ') && !message.includes('must be an absolute path, but is ')
   const expected = isValue ? errors.INVALID_OPTION_VALUE : errors.INVALID_OPTION
   try {
     make(options)
@@ -38,87 +113,129 @@ function deepFreeze<T> (value: T): T {
 
 t.test('the defaults, when only the root is given', async (t) => {
   t.strictSame(readOptions({ root }), {
-    send: {
-      root: '/www',
-      acceptRanges: true,
-      cacheControl: 'public, max-age=0',
-      dotfiles: 'ignore',
-      etag: true,
-      index: ['index.html'],
-      lastModified: true,
-      maxContentRangeChunkSize: undefined
-    },
+    send: DEFAULT_SEND,
     prefix: '/',
+    prefixAvoidTrailingSlash: false,
     serve: true,
+    wildcard: true,
+    globIgnore: [],
+    serveDotFiles: false,
+    redirect: false,
     decorateReply: true,
+    suppressWarning: false,
+    route: { constraints: undefined, logLevel: undefined, schemaHide: true },
+    symlinks: 'follow',
     setHeaders: undefined,
+    allowedPath: undefined,
     types: new Map(),
     fallback: undefined,
+    list: undefined,
     preCompressed: [],
     openFileCache: {}
   })
 })
 
 t.test('an option of value undefined means its default', async (t) => {
-  const names = [
-    'acceptRanges', 'cacheControl', 'maxAge', 'immutable', 'dotfiles', 'etag', 'index', 'lastModified', 'prefix', 'serve',
-    'decorateReply', 'setHeaders', 'types', 'fallback', 'preCompressed', 'maxContentRangeChunkSize', 'openFileCache',
-    // Of @fastify/static, not built.
-    'allowedPath', 'constraints', 'contentType', 'extensions', 'globIgnore', 'list', 'logLevel', 'onFile',
-    'prefixAvoidTrailingSlash', 'redirect', 'schemaHide', 'serveDotFiles', 'suppressWarning', 'wildcard'
-  ]
-  t.strictSame(read(Object.fromEntries(names.map((name) => [name, undefined]))), readOptions({ root }))
+  t.strictSame(read(everyOption), readOptions({ root }))
+  t.strictSame(read({ start: undefined, end: undefined }), readOptions({ root }))
 })
 
 t.test('the settings cannot be changed', async (t) => {
-  const settings = read({ index: ['a.html', 'b.html'] })
-  t.ok(Object.isFrozen(settings))
-  t.ok(Object.isFrozen(settings.send))
-  t.ok(Object.isFrozen(settings.send.index))
+  const settings = read({
+    root: [root], index: ['a.html'], extensions: ['html'], globIgnore: ['*.map'], preCompressed: ['br'], list: { names: ['/'] }
+  })
+  for (const [name, value] of Object.entries({
+    settings,
+    send: settings.send,
+    route: settings.route,
+    roots: settings.send.roots,
+    index: settings.send.index,
+    extensions: settings.send.extensions,
+    globIgnore: settings.globIgnore,
+    preCompressed: settings.preCompressed,
+    list: settings.list,
+    'list.names': settings.list?.names
+  })) t.ok(Object.isFrozen(value), name)
+  t.ok(Object.isFrozen(readForCall({})), 'nor those of one call')
 })
 
 t.test('the options of the caller are neither changed nor kept', async (t) => {
-  const index = ['a.html']
-  const types = { '.ts': 'text/plain' }
-  const options = { root: '/www/', prefix: '/p', index, types, openFileCache: { max: 5, memory: { max: 100 } } }
+  const options = {
+    root: ['/www/', '/other/'],
+    prefix: '/p',
+    index: ['a.html'],
+    extensions: ['html'],
+    globIgnore: ['*.map'],
+    preCompressed: ['br'],
+    types: { '.ts': 'text/plain' },
+    openFileCache: { max: 5, memory: { max: 100 } }
+  }
   const before = structuredClone(options)
-  const settings = read(deepFreeze(options))
+  t.strictSame(read(deepFreeze(options)).send.roots, ['/www', '/other'])
   t.strictSame(options, before)
-  t.strictSame(settings.send.root, '/www')
 
-  const changing = { index: ['a.html'], types: { '.ts': 'text/plain' } }
+  const changing = { ...structuredClone(before), root: ['/www'], list: { names: ['index.json'] } }
   const kept = read(changing)
+  changing.root.push('/more')
   changing.index.push('b.html')
+  changing.extensions.push('htm')
+  changing.globIgnore.push('*.ts')
+  changing.preCompressed.push('gzip')
   changing.types['.ts'] = 'text/x'
+  changing.list.names.push('/')
+  t.strictSame(kept.send.roots, ['/www'])
   t.strictSame(kept.send.index, ['a.html'])
+  t.strictSame(kept.send.extensions, ['html'])
+  t.strictSame(kept.globIgnore, ['*.map'])
+  t.strictSame(kept.preCompressed, ['br'])
   t.equal(kept.types.get('ts'), 'text/plain')
+  t.strictSame(kept.list?.names, ['index.json'])
 })
 
 t.test('all options but functions can be written in JSON', async (t) => {
   const json = `{
-    "prefix": "/static/", "serve": true, "decorateReply": false, "acceptRanges": false, "cacheControl": true,
-    "maxAge": "1d", "immutable": true, "dotfiles": "deny", "etag": false, "index": ["index.html", "index.htm"],
-    "lastModified": false, "maxContentRangeChunkSize": 1024, "types": { ".ts": "text/plain" }, "fallback": "index.html",
-    "preCompressed": ["br", "gzip"],
+    "prefix": "/static/", "prefixAvoidTrailingSlash": true, "serve": true, "decorateReply": false, "redirect": true,
+    "wildcard": true, "globIgnore": ["**/*.map"], "serveDotFiles": true, "suppressWarning": true, "schemaHide": false,
+    "constraints": { "host": "example.com" }, "logLevel": "warn", "symlinks": "deny", "acceptRanges": false,
+    "cacheControl": true, "contentType": false, "maxAge": "1d", "immutable": true, "dotfiles": "deny", "etag": false,
+    "index": ["index.html", "index.htm"], "extensions": ["html"], "lastModified": false, "maxContentRangeChunkSize": 1024,
+    "highWaterMark": 4096, "types": { ".ts": "text/plain" }, "fallback": "index.html", "preCompressed": ["br", "gzip"],
+    "list": { "names": ["index.json", "/"], "format": "html", "jsonFormat": "extended", "extendedFolderInfo": true },
     "openFileCache": { "valid": "Infinity", "errors": true, "memory": false }
   }`
   t.strictSame(read(JSON.parse(json)), {
     send: {
-      root: '/www',
+      roots: ['/www'],
       acceptRanges: false,
       cacheControl: 'public, max-age=86400, immutable',
+      contentType: false,
       dotfiles: 'deny',
       etag: false,
+      extensions: ['html'],
       index: ['index.html', 'index.htm'],
       lastModified: false,
-      maxContentRangeChunkSize: 1024
+      onFile: undefined,
+      start: 0,
+      end: Infinity,
+      maxContentRangeChunkSize: 1024,
+      highWaterMark: 4096
     },
     prefix: '/static/',
+    prefixAvoidTrailingSlash: true,
     serve: true,
+    wildcard: true,
+    globIgnore: ['**/*.map'],
+    serveDotFiles: true,
+    redirect: true,
     decorateReply: false,
+    suppressWarning: true,
+    route: { constraints: { host: 'example.com' }, logLevel: 'warn', schemaHide: false },
+    symlinks: 'deny',
     setHeaders: undefined,
+    allowedPath: undefined,
     types: new Map([['ts', 'text/plain']]),
     fallback: 'index.html',
+    list: { names: ['index.json', '/'], format: 'html', jsonFormat: 'extended', extendedFolderInfo: true, render: undefined },
     preCompressed: ['br', 'gzip'],
     openFileCache: { valid: 'Infinity', errors: true, memory: false }
   })
@@ -128,30 +245,36 @@ t.test('root', async (t) => {
   t.test('is required, unless the plugin serves nothing', async (t) => {
     refuses(t, {}, '"root" option is required, unless "serve" is false', (options) => readOptions(options))
     refuses(t, { root: undefined }, '"root" option is required, unless "serve" is false')
-    t.equal(readOptions({ serve: false }).send.root, undefined)
-    t.equal(readOptions({ serve: false, root }).send.root, root)
+    t.strictSame(readOptions({ serve: false }).send.roots, [])
+    t.strictSame(readOptions({ serve: false, root }).send.roots, [root])
   })
 
   t.test('is normalised, and not resolved against the disk', async (t) => {
     for (const [given, expected] of [
       ['/www/', '/www'], ['/www//a/../b', '/www/b'], ['/', '/'], ['/no/such/directory', '/no/such/directory']
-    ]) t.equal(read({ root: given }).send.root, expected)
+    ]) t.strictSame(read({ root: given }).send.roots, [expected])
   })
 
   t.test('may be a file URL', async (t) => {
-    t.equal(read({ root: pathToFileURL('/www/a b/') }).send.root, '/www/a b')
-    t.equal(read({ root: new URL('file:///w%C3%BC/x') }).send.root, '/wü/x')
+    t.strictSame(read({ root: pathToFileURL('/www/a b/') }).send.roots, ['/www/a b'])
+    t.strictSame(read({ root: new URL('file:///w%C3%BC/x') }).send.roots, ['/wü/x'])
+  })
+
+  t.test('may be several, in the order in which they are tried', async (t) => {
+    t.strictSame(read({ root: ['/b', '/a/', pathToFileURL('/c d')] }).send.roots, ['/b', '/a', '/c d'])
+    t.strictSame(read({ root: ['/b'] }).send.roots, ['/b'])
   })
 
   t.test('is refused when it is no absolute path', async (t) => {
+    const expected = '"root" option must be an absolute path, a file URL, or a list of them, but is'
     refuses(t, { root: 'public' }, '"root" option must be an absolute path, but is "public"')
     refuses(t, { root: './' }, '"root" option must be an absolute path, but is "./"')
     refuses(t, { root: '' }, '"root" option must be an absolute path, but is ""')
     refuses(t, { root: '/www\0' }, '"root" option must be an absolute path, but is "/www\\u0000"')
-    refuses(t, { root: 5 }, '"root" option must be an absolute path or a file URL, but is 5')
-    refuses(t, { root: null }, '"root" option must be an absolute path or a file URL, but is null')
-    refuses(t, { root: {} }, '"root" option must be an absolute path or a file URL, but is an object')
-    refuses(t, { root: () => root }, '"root" option must be an absolute path or a file URL, but is a function')
+    refuses(t, { root: 5 }, `${expected} 5`)
+    refuses(t, { root: null }, `${expected} null`)
+    refuses(t, { root: {} }, `${expected} an object`)
+    refuses(t, { root: () => root }, `${expected} a function`)
     refuses(t, { root: 'relative', serve: false }, '"root" option must be an absolute path, but is "relative"')
   })
 
@@ -163,19 +286,25 @@ t.test('root', async (t) => {
     refuses(t, { root: new URL('file:///a%00b') }, '"root" option must be an absolute path, but is "/a\\u0000b"')
   })
 
-  t.test('may not be several roots yet', async (t) => {
-    const message = '"root" option is an array, but several roots are not supported yet'
-    refuses(t, { root: [root, '/other'] }, message)
-    refuses(t, { root: [root] }, message)
-    refuses(t, { root: [] }, message)
+  t.test('is refused when one of several is no absolute path', async (t) => {
+    refuses(t, { root: [root, 'public'] }, '"root" option must be an absolute path, but is "public"')
+    for (const [given, shown] of [[5, '5'], [null, 'null'], [undefined, 'undefined'], [['/a'], 'an array']]) {
+      refuses(t, { root: [root, given] }, `"root" option must be an absolute path, a file URL, or a list of them, but is ${shown}`)
+    }
+    refuses(t, { root: [new URL('file://host/share')] }, '"root" option must be an absolute path or a file URL, but is "file://host/share"')
+  })
+
+  t.test('is refused as a list of none, or with one of them twice, however it is written', async (t) => {
+    refuses(t, { root: [] }, '"root" option array requires one or more paths')
+    for (const again of ['/www', '/www/', '/a/../www', pathToFileURL('/www')]) {
+      refuses(t, { root: ['/www', '/other', again] }, '"root" option array contains duplicate paths: "/www"')
+    }
   })
 })
 
 t.test('prefix', async (t) => {
-  t.test('ends with a slash, given or not', async (t) => {
-    for (const [given, expected] of [['/', '/'], ['', '/'], ['/a', '/a/'], ['/a/', '/a/'], ['/:version/x', '/:version/x/']]) {
-      t.equal(read({ prefix: given }).prefix, expected)
-    }
+  t.test('is kept as it is given, for the routes', async (t) => {
+    for (const prefix of ['/', '', '/a', '/a/', '/:version/x']) t.equal(read({ prefix }).prefix, prefix)
   })
 
   t.test('begins with a slash', async (t) => {
@@ -186,7 +315,10 @@ t.test('prefix', async (t) => {
 })
 
 t.test('switches are true or false, nothing that is merely truthy', async (t) => {
-  for (const name of ['serve', 'decorateReply', 'acceptRanges', 'cacheControl', 'immutable', 'lastModified']) {
+  for (const name of [
+    'acceptRanges', 'cacheControl', 'contentType', 'decorateReply', 'immutable', 'lastModified', 'prefixAvoidTrailingSlash',
+    'redirect', 'schemaHide', 'serve', 'serveDotFiles', 'suppressWarning', 'wildcard'
+  ]) {
     for (const [given, shown] of [['false', '"false"'], [1, '1'], [0, '0'], [null, 'null'], [{}, 'an object']]) {
       refuses(t, { [name]: given }, `"${name}" option must be true or false, but is ${shown}`)
     }
@@ -199,27 +331,56 @@ t.test('preCompressed is true for every coding, false for none, or a list', asyn
   t.strictSame(read({ preCompressed: true }).preCompressed, ['br', 'zstd', 'gzip', 'deflate'])
   t.strictSame(read({ preCompressed: false }).preCompressed, [])
   t.strictSame(read({ preCompressed: ['gzip', 'br'] }).preCompressed, ['gzip', 'br'])
-  for (const [given, shown] of [['br', '"br"'], [['brotli'], 'an array'], [['__proto__'], 'an array'], [1, '1'], [null, 'null'], [{}, 'an object']]) {
+  for (const [given, shown] of [['br', '"br"'], [['brotli'], 'an array'], [[['br']], 'an array'], [['__proto__'], 'an array'], [1, '1'], [null, 'null'], [{}, 'an object']]) {
     refuses(t, { preCompressed: given },
       `"preCompressed" option must be true, false or a list of 'br', 'zstd', 'gzip', 'deflate', but is ${shown}`)
   }
 })
 
-t.test('maxContentRangeChunkSize is a number of bytes', async (t) => {
-  t.equal(read({ maxContentRangeChunkSize: 1 }).send.maxContentRangeChunkSize, 1)
-  t.equal(readForCall({ maxContentRangeChunkSize: 4096 }).maxContentRangeChunkSize, 4096)
-  for (const [given, shown] of [[0, '0'], [-1, '-1'], [1.5, '1.5'], [NaN, 'NaN'], ['4', '"4"'], [null, 'null']]) {
-    refuses(t, { maxContentRangeChunkSize: given },
-      `"maxContentRangeChunkSize" option must be a whole number of bytes >= 1, but is ${shown}`)
+t.test('a number of bytes is whole, and at least one', async (t) => {
+  for (const name of ['maxContentRangeChunkSize', 'highWaterMark'] as const) {
+    t.equal(read({ [name]: 1 }).send[name], 1)
+    t.equal(readForCall({ [name]: 4096 })[name], 4096)
+    for (const [given, shown] of [
+      [0, '0'], [-1, '-1'], [1.5, '1.5'], [NaN, 'NaN'], [Infinity, 'Infinity'], [2 ** 53, '9007199254740992'], ['4', '"4"'], [null, 'null']
+    ]) {
+      const message = `"${name}" option must be a whole number of bytes >= 1, but is ${shown}`
+      refuses(t, { [name]: given }, message)
+      refuses(t, { [name]: given }, message, readForCall)
+    }
   }
 })
 
-t.test('serve, decorateReply, acceptRanges, lastModified and etag are taken as given', async (t) => {
-  const etag = () => '"tag"'
-  t.match(read({ serve: false, decorateReply: false }), { serve: false, decorateReply: false })
-  t.match(read({ acceptRanges: false, lastModified: false, etag: false }).send,
-    { acceptRanges: false, lastModified: false, etag: false })
-  t.equal(read({ etag }).send.etag, etag)
+t.test('start and end are refused at registration, whatever they are', async (t) => {
+  for (const name of ['start', 'end']) {
+    for (const given of [0, 5, 'x', null]) {
+      refuses(t, { [name]: given }, `"${name}" option is for one call of sendFile or download, not for a registration`)
+    }
+  }
+})
+
+t.test('switches are taken as given', async (t) => {
+  const switches = {
+    serve: false,
+    decorateReply: false,
+    prefixAvoidTrailingSlash: true,
+    redirect: true,
+    serveDotFiles: true,
+    suppressWarning: true,
+    wildcard: false
+  }
+  t.match(read(switches), switches)
+  t.equal(read({ schemaHide: false }).route.schemaHide, false)
+  const sent = { acceptRanges: false, contentType: false, lastModified: false, etag: false }
+  t.match(read(sent).send, sent)
+  t.match(readForCall(sent), sent)
+})
+
+t.test('constraints and the log level of the routes are passed on', async (t) => {
+  const constraints = { host: 'example.com' }
+  const { route } = read({ constraints, logLevel: 'warn' })
+  t.equal(route.constraints, constraints)
+  t.equal(route.logLevel, 'warn')
 })
 
 t.test('Cache-Control', async (t) => {
@@ -259,10 +420,66 @@ t.test('Cache-Control', async (t) => {
   })
 })
 
-t.test('dotfiles is one of three words', async (t) => {
-  for (const dotfiles of ['allow', 'deny', 'ignore']) t.equal(read({ dotfiles }).send.dotfiles, dotfiles)
-  for (const [given, shown] of [['Allow', '"Allow"'], ['', '""'], [true, 'true'], [false, 'false'], [null, 'null']]) {
-    refuses(t, { dotfiles: given }, `"dotfiles" option must be 'allow', 'deny' or 'ignore', but is ${shown}`)
+t.test('dotfiles', async (t) => {
+  t.test('is one of three words', async (t) => {
+    for (const dotfiles of ['allow', 'deny', 'ignore']) t.equal(read({ dotfiles }).send.dotfiles, dotfiles)
+    for (const [given, shown] of [['Allow', '"Allow"'], ['', '""'], [true, 'true'], [false, 'false'], [null, 'null']]) {
+      refuses(t, { dotfiles: given }, `"dotfiles" option must be 'allow', 'deny' or 'ignore', but is ${shown}`)
+      refuses(t, { dotfiles: given, serveDotFiles: true }, `"dotfiles" option must be 'allow', 'deny' or 'ignore', but is ${shown}`)
+    }
+  })
+
+  t.test('is "allow" by serveDotFiles, unless it is given', async (t) => {
+    t.equal(read({ serveDotFiles: true }).send.dotfiles, 'allow')
+    t.equal(read({ serveDotFiles: false }).send.dotfiles, 'ignore')
+    for (const dotfiles of ['deny', 'ignore']) t.equal(read({ serveDotFiles: true, dotfiles }).send.dotfiles, dotfiles)
+    t.equal(readForCall({}, { serveDotFiles: true }).dotfiles, 'allow')
+    t.equal(readForCall({ dotfiles: 'deny' }, { serveDotFiles: true }).dotfiles, 'deny')
+  })
+
+  t.test('of one call does not follow from the serveDotFiles that it carries along', async (t) => {
+    t.equal(readForCall({ serveDotFiles: true }).dotfiles, 'ignore')
+    t.equal(readForCall({ serveDotFiles: true }, { dotfiles: 'deny' }).dotfiles, 'deny')
+    t.equal(readForCall({ serveDotFiles: false }, { serveDotFiles: true }).dotfiles, 'allow')
+  })
+})
+
+t.test('symlinks is one of three words', async (t) => {
+  for (const symlinks of ['follow', 'within-root', 'deny']) t.equal(read({ symlinks }).symlinks, symlinks)
+  for (const [given, shown] of [['Follow', '"Follow"'], ['', '""'], [true, 'true'], [false, 'false'], [null, 'null']]) {
+    refuses(t, { symlinks: given }, `"symlinks" option must be 'follow', 'within-root' or 'deny', but is ${shown}`)
+  }
+})
+
+t.test('extensions', async (t) => {
+  t.test('are one, several in order, or false for none', async (t) => {
+    t.strictSame(read({ extensions: 'html' }).send.extensions, ['html'])
+    t.strictSame(read({ extensions: ['htm', 'html', 'tar.gz'] }).send.extensions, ['htm', 'html', 'tar.gz'])
+    t.strictSame(read({ extensions: [] }).send.extensions, [])
+    t.strictSame(read({ extensions: false }).send.extensions, [])
+    t.strictSame(readForCall({ extensions: false }, { extensions: ['html'] }).extensions, [])
+  })
+
+  t.test('are refused with a dot in front, and when they can end no file name', async (t) => {
+    for (const [given, shown] of [
+      ['.html', '".html"'], ['', '""'], ['a/b', '"a/b"'], ['a\\b', '"a\\\\b"'], ['a\0', '"a\\u0000"'], [true, 'true'], [null, 'null'],
+      [5, '5'], [{}, 'an object']
+    ]) {
+      const message = `"extensions" option must be a list of extensions without dot, such as ['html'], but is ${shown}`
+      refuses(t, { extensions: given }, message)
+      refuses(t, { extensions: ['html', given] }, message)
+    }
+  })
+})
+
+t.test('globIgnore is a pattern, or several', async (t) => {
+  t.strictSame(read({ globIgnore: '**/*.map' }).globIgnore, ['**/*.map'])
+  t.strictSame(read({ globIgnore: ['a/**', 'b'] }).globIgnore, ['a/**', 'b'])
+  t.strictSame(read({ globIgnore: [] }).globIgnore, [])
+  for (const [given, shown] of [['', '""'], [true, 'true'], [false, 'false'], [null, 'null'], [5, '5'], [{}, 'an object']]) {
+    const message = `"globIgnore" option must be a list of glob patterns, but is ${shown}`
+    refuses(t, { globIgnore: given }, message)
+    refuses(t, { globIgnore: ['*.map', given] }, message)
   }
 })
 
@@ -289,12 +506,79 @@ t.test('index', async (t) => {
   })
 })
 
-t.test('setHeaders is a function', async (t) => {
-  const setHeaders = () => {}
-  t.equal(read({ setHeaders }).setHeaders, setHeaders)
-  for (const [given, shown] of [[true, 'true'], [{}, 'an object'], ['x', '"x"'], [null, 'null'], [false, 'false']]) {
-    refuses(t, { setHeaders: given }, `"setHeaders" option must be a function, but is ${shown}`)
+t.test('setHeaders, allowedPath and onFile are functions', async (t) => {
+  const given = () => true
+  t.equal(read({ setHeaders: given }).setHeaders, given)
+  t.equal(read({ allowedPath: given }).allowedPath, given)
+  t.equal(read({ onFile: given }).send.onFile, given)
+  t.equal(readForCall({ onFile: given }).onFile, given)
+  t.equal(readForCall({}, { onFile: given }).onFile, given)
+  for (const name of ['setHeaders', 'allowedPath', 'onFile']) {
+    for (const [value, shown] of [[true, 'true'], [{}, 'an object'], ['x', '"x"'], [null, 'null'], [false, 'false']]) {
+      refuses(t, { [name]: value }, `"${name}" option must be a function, but is ${shown}`)
+    }
   }
+  refuses(t, { onFile: true }, '"onFile" option must be a function, but is true', readForCall)
+})
+
+t.test('etag may be a function', async (t) => {
+  const etag = () => '"tag"'
+  t.equal(read({ etag }).send.etag, etag)
+  t.equal(readForCall({ etag }, { etag: false }).etag, etag)
+})
+
+t.test('list', async (t) => {
+  const names = { names: [], format: 'json', jsonFormat: 'names', extendedFolderInfo: false, render: undefined }
+
+  t.test('is false for none, true for names in JSON, or says how', async (t) => {
+    t.equal(read({ list: false }).list, undefined)
+    t.strictSame(read({ list: true }).list, names)
+    t.strictSame(read({ list: {} }).list, names)
+    const render = () => ''
+    const whole = { names: ['index.json', '/', '.list'], format: 'html', jsonFormat: 'extended', extendedFolderInfo: true, render }
+    t.strictSame(read({ list: whole }).list, whole)
+    t.equal(read({ list: { render } }).list?.render, render)
+    t.equal(read({ list: { format: 'html' } }).list?.render, undefined, 'the plain page')
+    t.strictSame(read({
+      list: { names: undefined, format: undefined, jsonFormat: undefined, extendedFolderInfo: undefined, render: undefined }
+    }).list, names)
+  })
+
+  t.test('is refused by the name of what is wrong in it', async (t) => {
+    for (const [given, shown] of [['html', '"html"'], [null, 'null'], [1, '1'], [[], 'an array'], [() => '', 'a function']]) {
+      refuses(t, { list: given }, `"list" option must be true, false or an object, but is ${shown}`)
+    }
+    for (const [given, shown] of [['xml', '"xml"'], ['JSON', '"JSON"'], [null, 'null'], [true, 'true']]) {
+      refuses(t, { list: { format: given } }, `"list.format" option must be 'json' or 'html', but is ${shown}`)
+      refuses(t, { list: { jsonFormat: given } }, `"list.jsonFormat" option must be 'names' or 'extended', but is ${shown}`)
+      refuses(t, { list: { render: given } }, `"list.render" option must be a function, but is ${shown}`)
+    }
+    for (const [given, shown] of [['true', '"true"'], [1, '1'], [null, 'null']]) {
+      refuses(t, { list: { extendedFolderInfo: given } }, `"list.extendedFolderInfo" option must be true or false, but is ${shown}`)
+    }
+    const expected = '"list.names" option must be a list of file names and \'/\', but is'
+    for (const [given, shown] of [['index.json', '"index.json"'], [null, 'null'], [true, 'true'], [{}, 'an object']]) {
+      refuses(t, { list: { names: given } }, `${expected} ${shown}`)
+    }
+    for (const [given, shown] of [
+      ['', '""'], ['a/b', '"a/b"'], ['/a', '"/a"'], ['a/', '"a/"'], ['a\\b', '"a\\\\b"'], ['a\0', '"a\\u0000"'], [5, '5'], [null, 'null'],
+      [undefined, 'undefined']
+    ]) refuses(t, { list: { names: ['index.json', given] } }, `${expected} ${shown}`)
+  })
+
+  t.test('does not go with several roots', async (t) => {
+    for (const list of [true, {}, { format: 'html' }]) {
+      t.throws(() => read({ root: ['/a', '/b'], list }), {
+        constructor: errors.MULTIROOT_LIST_CONFLICT,
+        code: 'FST_STATIC_MULTIROOT_LIST_CONFLICT',
+        statusCode: 500,
+        message: 'multi-root with list option is not supported'
+      })
+    }
+    t.strictSame(read({ root: ['/a'], list: true }).list, names)
+    t.equal(read({ root: ['/a', '/b'], list: false }).list, undefined)
+    t.strictSame(readOptions({ serve: false, list: true }).list, names, 'but with none: a call may have a root')
+  })
 })
 
 t.test('types', async (t) => {
@@ -333,6 +617,12 @@ t.test('fallback is a file name below the root', async (t) => {
   }
 })
 
+t.test('fallback needs a route for the paths that are missing', async (t) => {
+  refuses(t, { fallback: 'index.html', wildcard: false },
+    '"fallback" option needs "wildcard": without it no route has the missing paths')
+  t.equal(read({ wildcard: false }).wildcard, false)
+})
+
 t.test('openFileCache', async (t) => {
   t.test('is an object of options, a cache, or false', async (t) => {
     const cache = new OpenFileCache({}, fakeWorld())
@@ -352,88 +642,81 @@ t.test('openFileCache', async (t) => {
   })
 })
 
-t.test('an option of @fastify/static that is not built is refused by name, rather than ignored', async (t) => {
-  const asked: Record<string, unknown> = {
-    allowedPath: () => true,
-    constraints: { host: 'example.com' },
-    contentType: false,
-    extensions: ['html'],
-    globIgnore: ['**/*.map'],
-    list: true,
-    logLevel: 'warn',
-    onFile: () => {},
-    prefixAvoidTrailingSlash: true,
-    redirect: true,
-    schemaHide: false,
-    serveDotFiles: true,
-    suppressWarning: true,
-    wildcard: false
-  }
-  for (const [name, value] of Object.entries(asked)) {
-    refuses(t, { [name]: value }, `"${name}" option of @fastify/static is not supported yet`)
-  }
-})
-
-t.test('an option of @fastify/static that asks for what is done anyway is taken', async (t) => {
-  t.strictSame(read({
-    contentType: true,
-    list: false,
-    prefixAvoidTrailingSlash: false,
-    redirect: false,
-    schemaHide: true,
-    serveDotFiles: false,
-    suppressWarning: false,
-    wildcard: true
-  }), readOptions({ root }))
-})
-
 t.test('options of one call', async (t) => {
   t.test('go over those of the registration, and those over the defaults', async (t) => {
-    const registered = { maxAge: '1d', immutable: true, etag: false, index: false }
+    const registered = { maxAge: '1d', immutable: true, etag: false, index: false, extensions: ['html'], contentType: false }
     t.strictSame(readForCall({}, registered), read(registered).send)
     t.strictSame(readForCall({ maxAge: 1000, etag: true }, registered), {
-      root: '/www',
-      acceptRanges: true,
+      ...DEFAULT_SEND,
       cacheControl: 'public, max-age=1, immutable',
-      dotfiles: 'ignore',
-      etag: true,
-      index: [],
-      lastModified: true,
-      maxContentRangeChunkSize: undefined
+      contentType: false,
+      extensions: ['html'],
+      index: []
     })
   })
 
   t.test('of value undefined leave those of the registration', async (t) => {
-    const registered = { maxAge: '1d', dotfiles: 'allow', acceptRanges: false }
-    const names = ['acceptRanges', 'cacheControl', 'dotfiles', 'etag', 'immutable', 'index', 'lastModified', 'maxAge', 'maxContentRangeChunkSize', 'root']
-    t.strictSame(readForCall(Object.fromEntries(names.map((name) => [name, undefined])), registered), read(registered).send)
+    const registered = {
+      maxAge: '1d', dotfiles: 'allow', acceptRanges: false, extensions: ['html'], contentType: false, highWaterMark: 10, onFile () {}
+    }
+    t.strictSame(readForCall(everyOptionOfACall, registered), read(registered).send)
   })
 
-  t.test('may choose another root, also as a URL', async (t) => {
-    t.equal(readForCall({ root: '/other/' }).root, '/other')
-    t.equal(readForCall({ root: pathToFileURL('/other') }).root, '/other')
-    t.equal(readForCall({}, { root: undefined, serve: false }).root, undefined)
+  t.test('may choose another root, or several, also as URLs', async (t) => {
+    t.strictSame(readForCall({ root: '/other/' }).roots, ['/other'])
+    t.strictSame(readForCall({ root: pathToFileURL('/other') }).roots, ['/other'])
+    t.strictSame(readForCall({ root: ['/other', pathToFileURL('/more')] }).roots, ['/other', '/more'])
+    t.strictSame(readForCall({ root: '/other' }, { root: ['/a', '/b'] }).roots, ['/other'])
+    t.strictSame(readForCall({}, { root: ['/a', '/b'] }).roots, ['/a', '/b'])
+    t.strictSame(readForCall({}, { root: undefined, serve: false }).roots, [])
+  })
+
+  t.test('may choose several roots where the registration lists', async (t) => {
+    t.strictSame(readForCall({ root: ['/a', '/b'] }, { list: true }).roots, ['/a', '/b'])
+  })
+
+  t.test('may choose the bytes that are sent', async (t) => {
+    t.match(readForCall({ start: 5 }), { start: 5, end: Infinity })
+    t.match(readForCall({ end: 5 }), { start: 0, end: 5 })
+    t.match(readForCall({ start: 5, end: 5 }), { start: 5, end: 5 })
+    t.match(readForCall({ start: 0, end: 0 }), { start: 0, end: 0 })
+    for (const [given, shown] of [[-1, '-1'], [1.5, '1.5'], [NaN, 'NaN'], [Infinity, 'Infinity'], ['4', '"4"'], [null, 'null']]) {
+      for (const name of ['start', 'end']) {
+        refuses(t, { [name]: given }, `"${name}" option must be a whole number of bytes >= 0, but is ${shown}`, readForCall)
+      }
+    }
+    refuses(t, { start: 5, end: 4 }, '"end" option must be a whole number of bytes >= 5, but is 4', readForCall)
   })
 
   t.test('are refused when they are known to a registration only, or to nobody', async (t) => {
-    const list = 'acceptRanges, cacheControl, dotfiles, etag, immutable, index, lastModified, maxAge, maxContentRangeChunkSize, root'
-    for (const name of ['prefix', 'serve', 'setHeaders', 'types', 'fallback', 'openFileCache', 'maxage', 'start', 'highWaterMark']) {
-      refuses(t, { [name]: 'x' }, `"${name}" option is unknown here; a call may have: ${list}`, readForCall)
+    const list = Object.keys(everyOptionOfACall).join(', ')
+    const unknown = Object.keys(everyOption).filter((name) => !Object.hasOwn(everyOptionOfACall, name))
+    for (const name of [...unknown, 'maxage', '__proto__']) {
+      refuses(t, JSON.parse(`{ "${name}": "x" }`), `"${name}" option is unknown here; a call may have: ${list}`, readForCall)
     }
-    refuses(t, { extensions: ['html'] }, '"extensions" option of @fastify/static is not supported yet', readForCall)
+  })
+
+  t.test('are refused when they are no object', async (t) => {
+    for (const [given, shown] of [[5, '5'], ['x', '"x"'], [true, 'true'], [() => {}, 'a function']] as const) {
+      refuses(t, given as object, `"options" option must be an object, but is ${shown}`, readForCall)
+    }
   })
 
   t.test('are checked like those of a registration', async (t) => {
     refuses(t, { root: 'x' }, '"root" option must be an absolute path, but is "x"', readForCall)
+    refuses(t, { root: [] }, '"root" option array requires one or more paths', readForCall)
     refuses(t, { maxAge: 'x' }, '"maxAge" option must be a duration (milliseconds >= 0, or a text such as ' +
       '\'20s\', \'500ms\', \'1m\'), but is "x"', readForCall)
     refuses(t, { dotfiles: 'x' }, '"dotfiles" option must be \'allow\', \'deny\' or \'ignore\', but is "x"', readForCall)
     refuses(t, { etag: 'x' }, '"etag" option must be true or false or a function, but is "x"', readForCall)
+    refuses(t, { contentType: 'x' }, '"contentType" option must be true or false, but is "x"', readForCall)
+    refuses(t, { extensions: ['.x'] }, '"extensions" option must be a list of extensions without dot, such as [\'html\'], ' +
+      'but is ".x"', readForCall)
   })
 
   t.test('are not changed', async (t) => {
-    const options = Object.freeze({ maxAge: 5, root: '/other/' })
+    const options = Object.freeze({ maxAge: 5, root: '/other/', serveDotFiles: true })
     readForCall(options, Object.freeze({ root }))
-    t.strictSame(options, { maxAge: 5, root: '/other/' })
+    t.strictSame(options, { maxAge: 5, root: '/other/', serveDotFiles: true })
   })
 })

@@ -2,6 +2,7 @@ import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable, Transform } from 'node:stream'
 import { pathToFileURL } from 'node:url'
+import fastifyStatic from '@fastify/static'
 import Fastify from 'fastify'
 import t from 'tap'
 import * as errors from '../lib/errors'
@@ -10,7 +11,8 @@ import { OpenFileCache } from '../lib/open-file-cache'
 import { LAST_MODIFIED, makeHot, MTIME, put, ROOT, siteTest, tagOf } from './fixtures/fake-site'
 import { fakeWorld, settled } from './fixtures/fake-world'
 import type { Test } from 'tap'
-import type { FastifyInstance, LightMyRequestResponse, RouteOptions } from 'fastify'
+import type { FastifyStaticOptions } from '@fastify/static'
+import type { FastifyInstance, FastifyPluginAsync, LightMyRequestResponse, RouteOptions } from 'fastify'
 import type { Engine } from './fixtures/engine'
 import type { Site, SiteOptions } from './fixtures/fake-site'
 import type { CachedStaticOptions } from '../types/index'
@@ -755,6 +757,24 @@ t.test('the root', async (t) => {
     t.strictSame(warnings(), expected)
   })
 
+  siteTest(t, 'that is missing is not warned of with suppressWarning', over({ root: '/www/later', suppressWarning: true }), async (t, site) => {
+    t.strictSame(site.log.filter(({ level }) => level >= 40), [])
+    put(site, '/www/later/a.txt', 'now')
+    t.match(await site.get('/a.txt'), { statusCode: 200, body: 'now' })
+  })
+
+  siteTest(t, 'may be several, each of which is checked', over({ root: ['/none', '/www', new URL('file:///later')] }, { files: ONE_FILE }), async (t, site) => {
+    t.strictSame(site.log.filter(({ level }) => level >= 40).map(({ msg }) => msg),
+      ['"root" path "/none" must exist', '"root" path "/later" must exist'])
+    t.match(site.cache.stats(), { entries: 0, negativeEntries: 0, hits: 0, misses: 0 })
+    put(site, '/later/b.txt', 'bbbb')
+    for (let round = 0; round < 2; round++) {
+      t.equal((await site.get('/a.txt')).body, 'aaaa')
+      t.equal((await site.get('/b.txt')).body, 'bbbb')
+      t.equal((await site.get('/c.txt')).statusCode, 404)
+    }
+  })
+
   siteTest(t, 'is not remembered as missing from before it was registered', {
     register: (app, engine) => {
       app.register(async () => {
@@ -783,7 +803,7 @@ t.test('the root', async (t) => {
     t.equal((await site.get('/a.txt')).body, 'two')
   })
 
-  const registering = (root: string, prepare: (engine: Engine) => void) => {
+  const registering = (root: string | string[], prepare: (engine: Engine) => void) => {
     const { clock, fileSystem: fs } = fakeWorld()
     const cache = new OpenFileCache({}, { clock, fileSystem: fs })
     put({ cache, clock, fs }, '/www/a.txt', 'aaaa')
@@ -806,6 +826,12 @@ t.test('the root', async (t) => {
       t.equal(fs.openDescriptors, 0)
     })
   }
+
+  t.test('that is a file is refused, be it the second of several', async (t) => {
+    await t.rejects(registering(['/www', '/www/a.txt'], () => {}).ready, {
+      code: 'FST_STATIC_INVALID_OPTION', message: '"root" option must be a directory, but /www/a.txt is a file'
+    })
+  })
 
   t.test('that cannot be looked at now is an error of the registration', async (t) => {
     await t.rejects(registering(ROOT, ({ fs }) => fs.fail('open', 'EIO')).ready, { code: 'EIO' })
@@ -1189,40 +1215,103 @@ t.test('options', async (t) => {
   t.test('that are wrong are an error of the registration', async (t) => {
     const app = Fastify()
     app.register(cachedStatic, { root: 'relative' })
-    await t.rejects(async () => { await app.ready() }, { code: 'FST_STATIC_INVALID_OPTION_VALUE' })
+    await t.rejects(async () => { await app.ready() }, { code: 'FST_STATIC_INVALID_OPTION' })
     await app.close()
   })
 })
 
 t.test('decorateReply', async (t) => {
-  const withTwo = (second: CachedStaticOptions) => {
-    const app = Fastify()
-    const root = t.testdir()
-    app.register(cachedStatic, { root })
-    app.register(cachedStatic, { root, prefix: '/other', ...second })
-    return app
+  const CLASH = {
+    code: 'FST_STATIC_INVALID_OPTION',
+    message: '"decorateReply" option must be false here: another registration, or @fastify/static, has added reply.sendFile and reply.download'
+  }
+  const other: FastifyPluginAsync<FastifyStaticOptions> = fastifyStatic
+
+  /** An application with what `register` registers, over a directory with one file. */
+  const decorateTest = (
+    name: string, register: (app: FastifyInstance, root: string) => void, body: (t: Test, app: FastifyInstance) => Promise<void>
+  ): void => {
+    t.test(name, async (t) => {
+      const app: FastifyInstance = Fastify()
+      register(app, t.testdir(ONE_FILE))
+      app.get('/call', (_request, reply) => { reply.sendFile('a.txt') })
+      try {
+        await body(t, app)
+      } finally {
+        await app.close()
+      }
+    })
+  }
+  const isRefused = async (t: Test, app: FastifyInstance): Promise<void> => {
+    await t.rejects(async () => { await app.ready() }, CLASH)
   }
 
-  t.test('twice is an error of Fastify', async (t) => {
-    const app = withTwo({})
+  decorateTest('twice is an error that says what to do', (app, root) => {
+    app.register(cachedStatic, { root })
+    app.register(cachedStatic, { root, prefix: '/other' })
+  }, isRefused)
+
+  decorateTest('twice is an error in a context below, too', (app, root) => {
+    app.register(cachedStatic, { root })
+    app.register(async (child) => { child.register(cachedStatic, { root, prefix: '/other' }) })
+  }, isRefused)
+
+  decorateTest('is refused after @fastify/static', (app, root) => {
+    app.register(other, { root })
+    app.register(cachedStatic, { root, prefix: '/other' })
+  }, isRefused)
+
+  for (const name of ['sendFile', 'download']) {
+    decorateTest(`is refused where somebody has added ${name}`, (app, root) => {
+      app.decorateReply(name, () => {})
+      app.register(cachedStatic, { root })
+    }, isRefused)
+  }
+
+  decorateTest('before @fastify/static is an error of that', (app, root) => {
+    app.register(cachedStatic, { root })
+    app.register(other, { root, prefix: '/other' })
+  }, async (t, app) => {
     await t.rejects(async () => { await app.ready() }, { code: 'FST_ERR_DEC_ALREADY_PRESENT' })
-    await app.close()
   })
 
-  t.test('false leaves sendFile and download to another registration', async (t) => {
-    const app = withTwo({ decorateReply: false })
-    await app.ready()
-    t.ok(app.hasReplyDecorator('sendFile'))
+  decorateTest('is no clash with @fastify/static in a context below without it, as that of @fastify/swagger-ui', (app, root) => {
+    app.register(cachedStatic, { root, prefix: '/mine' })
+    app.register(async (child) => { child.register(other, { root, prefix: '/static/', decorateReply: false }) }, { prefix: '/docs' })
+  }, async (t, app) => {
+    for (const url of ['/mine/a.txt', '/docs/static/a.txt', '/call']) t.match(await app.inject(url), { statusCode: 200, body: 'aaaa' }, url)
+    t.match((await app.inject('/call')).headers, { etag: /^W/ })
+  })
+
+  decorateTest('is no clash with @fastify/static in a context beside', (app, root) => {
+    app.register(async (child) => { child.register(other, { root, prefix: '/theirs' }) })
+    app.register(async (child) => {
+      child.register(cachedStatic, { root, prefix: '/mine' })
+      child.get('/mine/call', (_request, reply) => { reply.sendFile('a.txt') })
+    })
+  }, async (t, app) => {
+    for (const url of ['/mine/a.txt', '/theirs/a.txt', '/mine/call']) t.match(await app.inject(url), { statusCode: 200, body: 'aaaa' }, url)
+    t.notOk(app.hasReplyDecorator('sendFile'))
+  })
+
+  decorateTest('false leaves sendFile and download to another registration', (app, root) => {
+    app.register(cachedStatic, { root })
+    app.register(cachedStatic, { root, prefix: '/other', decorateReply: false })
+  }, async (t, app) => {
+    for (const url of ['/a.txt', '/other/a.txt', '/call']) t.match(await app.inject(url), { statusCode: 200, body: 'aaaa' }, url)
     t.ok(app.hasReplyDecorator('download'))
-    await app.close()
   })
 
-  t.test('false alone adds neither', async (t) => {
-    const app: FastifyInstance = Fastify()
-    app.register(cachedStatic, { root: t.testdir(), decorateReply: false })
+  decorateTest('false leaves them to @fastify/static', (app, root) => {
+    app.register(other, { root, prefix: '/other' })
+    app.register(cachedStatic, { root, decorateReply: false })
+  }, async (t, app) => {
+    for (const url of ['/a.txt', '/other/a.txt', '/call']) t.match(await app.inject(url), { statusCode: 200, body: 'aaaa' }, url)
+  })
+
+  decorateTest('false alone adds neither', (app, root) => { app.register(cachedStatic, { root, decorateReply: false }) }, async (t, app) => {
     await app.ready()
     t.notOk(app.hasReplyDecorator('sendFile'))
     t.notOk(app.hasReplyDecorator('download'))
-    await app.close()
   })
 })

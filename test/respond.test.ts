@@ -1,31 +1,35 @@
 import t from 'tap'
 import * as errors from '../lib/errors'
-import { readOptions } from '../lib/options'
+import { readSendOptions } from '../lib/options'
 import { describe } from '../lib/representation'
 import { refuse, respond } from '../lib/respond'
 import { LAST_MODIFIED, MTIME } from './fixtures/fake-site'
 import { errnoError } from './fixtures/fake-world'
+import type { SendOptions } from '../types/index'
 import type { FileSnapshot } from '../types/open-file-cache'
 import type { RequestFacts } from '../lib/respond'
 
 const EARLIER = 'Thu, 29 Feb 2024 12:30:14 GMT'
 const ETAG = '"abc"'
 
-function representationOf (size: number, etag = ETAG) {
+function representationOf (size: number, etag = ETAG, call: SendOptions = {}) {
   const snapshot = { kind: 'file', size, mtimeNs: BigInt(MTIME) * 1_000_000n } as FileSnapshot
-  return describe({ plainPath: '/www/a.txt', coding: undefined }, snapshot, readOptions({ root: '/www', etag: () => etag }).send, new Map(), etag, Date.now())
+  const settings = readSendOptions(call, { root: '/www', etag: () => etag })
+  return describe({ pathname: '/a.txt', coding: undefined }, snapshot, settings, new Map(), etag, Date.now())
 }
 
 interface Request extends Partial<RequestFacts> {
   size?: number
   etag?: string
+  /** Options of one call, about the bytes that are sent. */
+  call?: Pick<SendOptions, 'start' | 'end'>
   acceptRanges?: boolean
   maxContentRangeChunkSize?: number
 }
 
 function planOf (request: Request) {
-  const { method = 'GET', headers = {}, hasOwnStatus = false, size = 10, etag = ETAG, acceptRanges = true, maxContentRangeChunkSize } = request
-  return respond(representationOf(size, etag), { method, headers, hasOwnStatus }, { acceptRanges, maxContentRangeChunkSize })
+  const { method = 'GET', headers = {}, hasOwnStatus = false, size = 10, etag = ETAG, call, acceptRanges = true, maxContentRangeChunkSize } = request
+  return respond(representationOf(size, etag, call), { method, headers, hasOwnStatus }, { acceptRanges, maxContentRangeChunkSize })
 }
 
 const { fields, notModifiedFields } = representationOf(10)
@@ -240,4 +244,54 @@ t.test('P64 a chunk size cuts every 206, and Content-Range says so', async (t) =
   t.strictSame(cut('bytes=-5'), part(5, 8))
   t.strictSame(cut('bytes=8-'), part(8, 9))
   t.strictSame(planOf({ maxContentRangeChunkSize: 4 }), whole, 'but not what was not asked for in parts')
+})
+
+t.test('a part of a file that a call chose is answered as if it were the file', async (t) => {
+  // Bytes 4 to 7 of a file of 10.
+  const call = { start: 4, end: 7 }
+
+  t.test('by its own bytes and their number', async (t) => {
+    t.match(planOf({ call }), { status: undefined, fields: { 'content-length': '4' }, body: { start: 4, end: 7 } })
+    t.match(planOf({ call, method: 'HEAD' }), { status: undefined, fields: { 'content-length': '4' }, body: undefined })
+    t.match(planOf({ call, method: 'POST' }), { status: undefined, body: { start: 4, end: 7 } })
+    t.match(planOf({ call, hasOwnStatus: true, headers: { range: 'bytes=0-0' } }), { status: undefined, body: { start: 4, end: 7 } })
+  })
+
+  t.test('ranges count from its first byte, and their total is its length', async (t) => {
+    for (const [range, field, start, end] of [
+      ['bytes=0-1', 'bytes 0-1/4', 4, 5], ['bytes=2-', 'bytes 2-3/4', 6, 7], ['bytes=-1', 'bytes 3-3/4', 7, 7],
+      ['bytes=1-500', 'bytes 1-3/4', 5, 7], ['bytes=0-3', 'bytes 0-3/4', 4, 7]
+    ] as const) {
+      t.match(planOf({ call, headers: { range } }), {
+        status: 206,
+        fields: { 'content-range': field, 'content-length': String(end - start + 1) },
+        body: { start, end }
+      }, range)
+    }
+  })
+
+  t.test('a chunk size cuts them within it', async (t) => {
+    t.match(planOf({ call, headers: { range: 'bytes=1-' }, maxContentRangeChunkSize: 2 }),
+      { status: 206, fields: { 'content-range': 'bytes 1-2/4', 'content-length': '2' }, body: { start: 5, end: 6 } })
+  })
+
+  t.test('a range beyond its end is not satisfiable, though the file has those bytes', async (t) => {
+    t.match(planOf({ call, headers: { range: 'bytes=4-5' } }),
+      { kind: 'refusal', error: { statusCode: 416 }, fields: { 'content-range': 'bytes */4' } })
+  })
+
+  t.test('none of it, in a file that ends before its start, is like an empty file', async (t) => {
+    const none = { call: { start: 10 } }
+    const whole = planOf(none)
+    if (whole.kind !== 'file' || whole.body === undefined) throw new Error('no body')
+    t.equal(whole.fields['content-length'], '0')
+    t.equal(whole.body.end - whole.body.start + 1, 0)
+    t.match(planOf({ ...none, headers: { range: 'bytes=0-0' } }), { error: { statusCode: 416 }, fields: { 'content-range': 'bytes */0' } })
+    t.match(planOf({ ...none, headers: { range: 'bytes=-5' } }), { status: undefined, fields: { 'content-length': '0' } })
+  })
+
+  t.test('preconditions are those of the file', async (t) => {
+    t.strictSame(planOf({ call, headers: { 'if-none-match': ETAG } }), notModified)
+    t.match(planOf({ call, headers: { 'if-match': '"x"' } }), { error: { statusCode: 412 } })
+  })
 })

@@ -1,8 +1,9 @@
 import { EventEmitter } from 'node:events'
 import { constants } from 'node:http2'
+import { Readable } from 'node:stream'
 import t from 'tap'
 import * as errors from '../lib/errors'
-import { isAbandoned, onClose, openBody, refuseWith, sendBody, sendBytes, setHead, withdrawHead } from '../lib/send'
+import { isAbandoned, onClose, openBody, refuseWith, sendBody, sendBytes, sendStream, setHead, withdrawHead } from '../lib/send'
 import { engineTest, opened } from './fixtures/engine'
 import { settled } from './fixtures/fake-world'
 import type { FastifyReply } from 'fastify'
@@ -198,6 +199,23 @@ t.test('bytes in memory', async (t) => {
   })
 })
 
+t.test('bytes as a stream', async (t) => {
+  const bytes = Buffer.from('abcdef')
+  for (const [start, end, text] of [[0, 5, 'abcdef'], [1, 3, 'bcd'], [5, 5, 'f'], [0, -1, ''], [6, 5, '']] as const) {
+    t.test(`are the same, and have the path: ${start} to ${end}`, async (t) => {
+      const reply = new FakeReply()
+      sendStream(reply.asReply, bytes, { start, end }, '/www/a')
+      const [payload] = reply.payloads as [Readable & { path?: string }]
+      t.ok(payload instanceof Readable)
+      t.equal(payload.path, '/www/a')
+      const chunks: Buffer[] = await payload.toArray()
+      t.equal(Buffer.concat(chunks).toString(), text)
+      t.ok(chunks.every(({ buffer }) => buffer === bytes.buffer), 'without a copy')
+      t.strictSame(reply.fields, {})
+    })
+  }
+})
+
 t.test('the end of a response', async (t) => {
   const counting = (reply: FakeReply) => {
     const counted = { calls: 0 }
@@ -275,7 +293,7 @@ t.test('a body', async (t) => {
   engineTest(t, 'ends with the response, though nobody reads it', { memory: false }, async (t, { cache, fs }) => {
     fs.write('/f', 'abc')
     const reply = new FakeReply()
-    sendBody(reply.asReply, await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f'))
+    sendBody(reply.asReply, await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', undefined))
     t.equal(reply.payloads.length, 1)
     t.equal((reply.payloads[0] as { path?: string }).path, '/f')
     t.equal(cache.stats().leases, 1)
@@ -283,10 +301,21 @@ t.test('a body', async (t) => {
     t.equal(cache.stats().leases, 0)
   })
 
+  engineTest(t, 'is read by as many bytes at a time as are wanted', { memory: false }, async (t, { cache, fs }) => {
+    fs.write('/f', Buffer.alloc(200_000, 'x'))
+    for (const [size, reads] of [[undefined, 4], [70_000, 3], [200_000, 1], [300_000, 1]] as const) {
+      const reply = new FakeReply()
+      const before = fs.count('read')
+      const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 199_999 }, '/f', size)
+      t.equal(Buffer.concat(await body.toArray()).length, 200_000)
+      t.equal(fs.count('read'), before + reads, `${size}`)
+    }
+  })
+
   engineTest(t, 'is not sent to a client that left while it was opened', { memory: false }, async (t, { cache, fs }) => {
     fs.write('/f', 'abc')
     const reply = new FakeReply()
-    const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f')
+    const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', undefined)
     reply.raw.destroyed = true
     sendBody(reply.asReply, body)
     t.strictSame(reply.payloads, [])
@@ -300,7 +329,7 @@ t.test('a body', async (t) => {
     engineTest(t, name, { memory: false }, async (t, { cache, fs }) => {
       fs.write('/f', Buffer.alloc(200_000))
       const reply = http2 ? new FakeReply().overHttp2() : new FakeReply()
-      const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 199_999 }, '/f')
+      const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 199_999 }, '/f', undefined)
       const resetsAtError: number[] = []
       body.once('error', () => resetsAtError.push(...reply.stream.resets))
       fs.write('/f', '')

@@ -127,7 +127,7 @@ t.test('valid, minUses, errors and links are each registration\'s own', async (t
     const third = joinCache(fastify, { valid: '5s', minUses: 1, errors: true })
     t.equal(second.cache, first.cache)
     t.equal(third.cache, first.cache)
-    t.strictSame(first.policy, { valid: 0, minUses: 7, errors: 0, links })
+    t.strictSame(first.policy, { valid: 0, minUses: 7, errors: 0, links, spelledBelow: undefined })
     t.strictSame(second.policy, { valid: 20_000, minUses: 2, errors: 1000, links: undefined, spelledBelow: undefined })
     t.strictSame(third.policy, { valid: 5000, minUses: 1, errors: 5000, links: undefined, spelledBelow: undefined })
     for (const { leave } of [first, second, third]) await leave()

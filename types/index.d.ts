@@ -1,5 +1,5 @@
 /// <reference types="node" />
-import type { FastifyError, FastifyPluginAsync, FastifyReply } from 'fastify'
+import type { FastifyError, FastifyPluginAsync, FastifyReply, FastifyRequest, RegisterOptions, RouteOptions } from 'fastify'
 import type { Stats } from 'node:fs'
 import type { Duration, OpenFileCache, OpenFileCacheOptions } from './open-file-cache'
 
@@ -66,6 +66,11 @@ declare namespace cachedStatic {
      */
     immutable?: boolean
     /**
+     * Whether to send `Content-Type`.
+     * @default true
+     */
+    contentType?: boolean
+    /**
      * Names that begin with a dot: `'ignore'` answers 404, `'deny'` 403, `'allow'` serves them. A leading
      * `.well-known/` (RFC 8615) is served always.
      * @default 'ignore'
@@ -76,6 +81,12 @@ declare namespace cachedStatic {
      * @default true
      */
     etag?: boolean | EtagFunction
+    /**
+     * Extensions, without dot, tried in order after a name that is missing and has none: `['html']` serves `/page.html`
+     * for `/page`.
+     * @default []
+     */
+    extensions?: string[] | string | false
     /**
      * File names that stand for a directory, tried in order; `false` for none.
      * @default 'index.html'
@@ -91,28 +102,189 @@ declare namespace cachedStatic {
      * @default undefined (as many as were asked for)
      */
     maxContentRangeChunkSize?: number
-    /** Absolute path to use instead of the registration's `root`. */
-    root?: string | URL
+    /**
+     * Called with the file that was selected before anything is sent, and awaited; when it throws, the error is sent
+     * instead.
+     */
+    onFile?: (path: string, stat: Stats) => void | Promise<void>
+    /**
+     * Bytes read at a time from a file that is not held in memory.
+     * @default 65536
+     */
+    highWaterMark?: number
+    /** @deprecated Has a meaning at registration only; a call may carry it along. */
+    serveDotFiles?: boolean
+    /** Absolute path or paths to use instead of the registration's `root`. */
+    root?: Root
+    /**
+     * For one call: the first byte of the file that is sent, as if the file began there.
+     * @default 0
+     */
+    start?: number
+    /**
+     * For one call: the last byte of the file that is sent, inclusive.
+     * @default undefined (the file's last)
+     */
+    end?: number
   }
 
-  export interface CachedStaticOptions extends Omit<SendOptions, 'root'> {
-    /** Absolute path, or file URL, of the directory to serve. Required unless `serve` is `false`. */
-    root?: string | URL
+  export type Root = string | URL | Array<string | URL>
+
+  /** What `extendedFolderInfo` tells of a directory. */
+  export interface ExtendedInformation {
+    /** Files in it. */
+    fileCount: number
+    /** Files in it and below. */
+    totalFileCount: number
+    /** Directories in it. */
+    folderCount: number
+    /** Directories in it and below. */
+    totalFolderCount: number
+    /** Bytes of all files. */
+    totalSize: number
+    /** Newest modification time of all files, in milliseconds; 0 without files. */
+    lastModified: number
+  }
+
+  export interface ListFile {
+    /** Path for a link: percent-encoded, with the prefix. */
+    href: string
+    name: string
+    stats: Stats
+  }
+
+  export interface ListDir extends ListFile {
+    /** With `extendedFolderInfo`. */
+    extendedInfo?: ExtendedInformation
+  }
+
+  /** Makes the page of a directory. Names are whatever the file system has: escape them. */
+  export interface ListRender {
+    (dirs: ListDir[], files: ListFile[]): string
+  }
+
+  export interface ListOptions {
+    /**
+     * Names that ask for the listing of their directory where no such file is, such as `'index.json'`; `'/'` for
+     * directories without index.
+     * @default []
+     */
+    names?: string[]
+    /**
+     * Count what is below each directory of a listing, at most 100 000 names.
+     * @default false
+     */
+    extendedFolderInfo?: boolean
+    /**
+     * `'names'`: lists of names. `'extended'`: with `stats`, and `extendedInfo` if asked for.
+     * @default 'names'
+     */
+    jsonFormat?: 'names' | 'extended'
+  }
+
+  export interface ListOptionsJsonFormat extends ListOptions {
+    /** The query `?format=html` or `?format=json` overrides it. */
+    format: 'json'
+    /** For `?format=html`. Default: a plain page. */
+    render?: ListRender
+  }
+
+  export interface ListOptionsHtmlFormat extends ListOptions {
+    /** The query `?format=html` or `?format=json` overrides it. */
+    format: 'html'
+    /** Default: a plain page. */
+    render?: ListRender
+  }
+
+  interface Serving {
+    /**
+     * `false`: no route, only `reply.sendFile` and `reply.download`.
+     * @default true
+     */
+    serve?: boolean
+    /** Absolute path, or file URL, of the directory to serve, or several that are tried in order. */
+    root: Root
+  }
+
+  interface NotServing {
+    /** No route, only `reply.sendFile` and `reply.download`. */
+    serve?: false
+    /** Absolute path, or file URL, for relative names, or several that are tried in order. */
+    root?: Root
+  }
+
+  export type CachedStaticOptions = Omit<RegisterOptions, 'logLevel'> & (Serving | NotServing) & RegistrationOptions
+
+  /** The same, by the name that it has in `@fastify/static`. */
+  export type FastifyStaticOptions = CachedStaticOptions
+
+  interface RegistrationOptions extends Omit<SendOptions, 'root' | 'start' | 'end' | 'serveDotFiles'> {
     /**
      * Path prefix of the route; below the prefix of the surrounding context.
      * @default '/'
      */
     prefix?: string
     /**
-     * `false`: no route, only `reply.sendFile` and `reply.download`.
+     * `true`: the prefix without its trailing slash answers, too.
+     * @default false
+     */
+    prefixAvoidTrailingSlash?: boolean
+    /**
+     * `true`: one route for all paths. `false`: one for each file that is there at registration; other paths, and files
+     * that appear later, are left to other routes.
      * @default true
      */
-    serve?: boolean
+    wildcard?: boolean
+    /**
+     * With `wildcard: false`: glob patterns, below `root`, of files that get no route.
+     * @default []
+     */
+    globIgnore?: string[] | string
+    /**
+     * Makes `dotfiles` `'allow'` by default, and with `wildcard: false` gives files whose names begin with a dot routes.
+     * @default false
+     */
+    serveDotFiles?: boolean
+    /**
+     * Answer a directory without trailing slash by 301 to the path with it.
+     * @default false
+     */
+    redirect?: boolean
+    /**
+     * List directories: `true` for JSON, or how.
+     * @default false
+     */
+    list?: boolean | ListOptionsJsonFormat | ListOptionsHtmlFormat | (ListOptions & { format?: undefined, render?: ListRender })
+    /**
+     * Asked in the handler, on every request, with the path below `root` and again with that of the file that was
+     * selected; `false` answers 404. Not asynchronous: a promise is refused. `root` is `undefined` for an absolute path
+     * without any root.
+     */
+    allowedPath?: (pathName: string, root: string | undefined, request: FastifyRequest) => boolean
+    /**
+     * Which symbolic links may lead to a file: all, those that stay below `root`, or none. Proven on the opened file.
+     * @default 'follow'
+     */
+    symlinks?: 'follow' | 'within-root' | 'deny'
     /**
      * `false`: leave `reply.sendFile` and `reply.download` to another registration.
      * @default true
      */
     decorateReply?: boolean
+    /**
+     * Do not warn of a `root` that is missing.
+     * @default false
+     */
+    suppressWarning?: boolean
+    /**
+     * `schema.hide` of the routes: leave them out of the documentation that `@fastify/swagger` makes.
+     * @default true
+     */
+    schemaHide?: boolean
+    /** Constraints of the routes, such as `{ host: 'example.com' }`. */
+    constraints?: RouteOptions['constraints']
+    /** Log level of the routes. */
+    logLevel?: NonNullable<RouteOptions['logLevel']>
     /** Called with 200, 206, 304 and HEAD after the fields of the file are set; what it sets wins. */
     setHeaders?: (reply: FastifyReply, path: string, stat: Stats) => void
     /**
@@ -144,30 +316,36 @@ declare namespace cachedStatic {
     readonly prototype: FastifyError
   }
 
-  /** Constructors of the coded errors: `error instanceof errors.FORBIDDEN_PATH`, `error.code`. */
+  /** Constructors of the coded errors: `error instanceof errors.FST_STATIC_FORBIDDEN_PATH`; `error.code` is that name. */
   export interface Errors {
-    /** `FST_STATIC_INVALID_OPTION`: an option is missing or must not be there. */
-    readonly INVALID_OPTION: CodedErrorConstructor
-    /** `FST_STATIC_INVALID_OPTION_VALUE`: an option has a value that it cannot have. */
-    readonly INVALID_OPTION_VALUE: CodedErrorConstructor
-    /** `FST_STATIC_CACHE_CONFLICT`: two registrations ask one cache for different capacities. */
-    readonly CACHE_CONFLICT: CodedErrorConstructor
-    /** `FST_STATIC_MALFORMED_PATH`, 400. */
-    readonly MALFORMED_PATH: CodedErrorConstructor
-    /** `FST_STATIC_FORBIDDEN_PATH`, 403. */
-    readonly FORBIDDEN_PATH: CodedErrorConstructor
-    /** `FST_STATIC_PRECONDITION_FAILED`, 412. */
-    readonly PRECONDITION_FAILED: CodedErrorConstructor
-    /** `FST_STATIC_RANGE_NOT_SATISFIABLE`, 416. */
-    readonly RANGE_NOT_SATISFIABLE: CodedErrorConstructor
-    /** `FST_STATIC_READ_FAILED`, 500. */
-    readonly READ_FAILED: CodedErrorConstructor
-    /** `FST_STATIC_EXHAUSTED`, 503: the process has no descriptors or memory left for the file. */
-    readonly EXHAUSTED: CodedErrorConstructor
+    /** An option is missing or must not be there. */
+    readonly FST_STATIC_INVALID_OPTION: CodedErrorConstructor
+    /** An option has a value that it cannot have. */
+    readonly FST_STATIC_INVALID_OPTION_VALUE: CodedErrorConstructor
+    /** `list` with several roots. */
+    readonly FST_STATIC_MULTIROOT_LIST_CONFLICT: CodedErrorConstructor
+    /** Two registrations ask one cache for different capacities. */
+    readonly FST_STATIC_CACHE_CONFLICT: CodedErrorConstructor
+    /** 400 */
+    readonly FST_STATIC_MALFORMED_PATH: CodedErrorConstructor
+    /** 400 */
+    readonly FST_STATIC_INVALID_REDIRECT_URL: CodedErrorConstructor
+    /** 403 */
+    readonly FST_STATIC_FORBIDDEN_PATH: CodedErrorConstructor
+    /** 412 */
+    readonly FST_STATIC_PRECONDITION_FAILED: CodedErrorConstructor
+    /** 416 */
+    readonly FST_STATIC_RANGE_NOT_SATISFIABLE: CodedErrorConstructor
+    /** 500 */
+    readonly FST_STATIC_READ_FAILED: CodedErrorConstructor
+    /** 503: the process has no descriptors or memory left for the file. */
+    readonly FST_STATIC_EXHAUSTED: CodedErrorConstructor
   }
 
   export const errors: Errors
   export const cachedStatic: CachedStaticPlugin
+  /** The same, by the name that it has in `@fastify/static`. */
+  export const fastifyStatic: CachedStaticPlugin
   export { cachedStatic as default }
 }
 
@@ -177,7 +355,8 @@ declare namespace cachedStatic {
  * ```js
  * fastify.register(cachedStatic, { root: path.join(__dirname, 'public') })
  * ```
- * @throws (rejects with) FST_STATIC_INVALID_OPTION, FST_STATIC_INVALID_OPTION_VALUE, FST_STATIC_CACHE_CONFLICT
+ * @throws (rejects with) FST_STATIC_INVALID_OPTION, FST_STATIC_INVALID_OPTION_VALUE,
+ * FST_STATIC_MULTIROOT_LIST_CONFLICT, FST_STATIC_CACHE_CONFLICT
  */
 declare function cachedStatic (...params: Parameters<CachedStaticPlugin>): ReturnType<CachedStaticPlugin>
 
