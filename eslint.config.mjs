@@ -36,7 +36,7 @@ export default [
   ...neostandard({
     ts: true,
     filesTs: ['**/*.mts', '**/*.cts'],
-    ignores: ['dist/**', '.tap/**', 'coverage/**', 'examples/site/public/media/**']
+    ignores: ['dist/**', '.tap/**', 'compat/**', 'coverage/**', 'examples/site/public/media/**']
   }),
   { ...browser, files: ['examples/site/public/**'] },
   // Without a row nothing may be imported; a module's own row, later in the list, replaces this.
