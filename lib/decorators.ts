@@ -60,5 +60,6 @@ function placeOf (name: string, roots: readonly Root[], mount: Mount): { roots: 
 function baseName (name: unknown): string {
   // The caller's mistake, which `serve` reports.
   if (typeof name !== 'string') return ''
-  return Buffer.from(/[^/\\]*(?=[/\\]*$)/.exec(name)?.[0] ?? '').toString()
+  const segments = name.split(/[/\\]/).filter((segment) => segment !== '')
+  return Buffer.from(segments.at(-1) ?? '').toString()
 }

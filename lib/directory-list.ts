@@ -49,7 +49,7 @@ export async function readDirectory (
 
 /** `format`: what the query asks for. */
 export function listContent ({ dirs, files }: Listing, list: ListSettings, format: unknown, place: Place): ListContent {
-  if ((format ?? list.format) !== 'html') {
+  if ((format || list.format) !== 'html') {
     const content = list.jsonFormat === 'names'
       ? { dirs: dirs.map(({ name }) => name), files: files.map(({ name }) => name) }
       : { dirs: dirs.map(extended), files: files.map(extended) }
