@@ -154,7 +154,7 @@ t.test('JSON', async (t) => {
       const registered = format === 'html'
       for (const [query, isHtml] of [
         ['', registered], ['?', registered], ['?other=1', registered], ['?format=json', false], ['?format=html', true],
-        ['?format=xml', false], ['?format=', false], ['?format=HTML', false],
+        ['?format=xml', false], ['?format=', registered], ['?format=HTML', false],
         ['?format=html&format=html', false], ['?format=json&format=html', false]
       ] as const) {
         const response = await site.get(`/d${query}`)

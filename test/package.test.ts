@@ -95,7 +95,7 @@ t.test('the package', async (t) => {
       sameErrors: true,
       sameClass: true,
       isClass: true,
-      names: ['cachedStatic', 'default', 'errors']
+      names: ['cachedStatic', 'default', 'errors', 'fastifyStatic']
     })
 
     const internal = await run(process.execPath, ['-e', `require('${manifest.name}/dist/plugin.js')`], consumer)

@@ -6,7 +6,7 @@ import fastify from 'fastify'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
-import { childPath, longerPath, resolveName, resolvePath } from '../lib/resolve-path'
+import { childPath, longerPath, parentPath, resolveName, resolvePath } from '../lib/resolve-path'
 import type { DotfilesPolicy, Rejection, Target, TargetPath } from '../lib/resolve-path'
 import { referenceName, referenceUrl } from './fixtures/path-reference'
 
@@ -492,4 +492,13 @@ t.test('a longer name is the file beside, unless it is too long', async (t) => {
   const deep = target(('a'.repeat(199) + '/').repeat(20) + 'b'.repeat(83)).path
   t.equal(longerPath(deep, '.x'), deep + '.x')
   t.equal(longerPath(deep, '.br'), undefined, 'the whole path, too')
+})
+
+t.test('the directory that a file is in', t => {
+  for (const [root, name, directory] of [['/srv/site', 'a.js', '/srv/site'], ['/srv/site', 'x/a.js', '/srv/site/x'], ['/', 'a.js', '/'], ['/', 'x/a.js', '/x']] as const) {
+    const target = resolveName(name, root, 'allow')
+    if (typeof target === 'string') t.fail(target)
+    else t.equal(parentPath(target.path), directory)
+  }
+  t.end()
 })
