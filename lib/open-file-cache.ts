@@ -1,7 +1,8 @@
-import { join, sep } from 'node:path'
+import { dirname, join, sep } from 'node:path'
 import { cacheCapacity, lookupPolicy, NO_CAPACITY, refuse } from './cache-options'
 import { systemClock } from './clock'
 import { Descriptors } from './descriptors'
+import { DirectoryNames } from './directory-names'
 import { EntryIndex, FileEntry, NegativeEntry } from './entry-index'
 import { nodeFileSystem } from './file-system'
 import { Listings } from './listings'
@@ -10,6 +11,7 @@ import { codeOf, failureOf, isRemembered, Opening } from './opening'
 import { RevalidationTimer } from './revalidation'
 import { Spelling } from './spelling'
 import type { Capacity } from './cache-options'
+import type { NamedDirectory } from './directory-names'
 import type { OpenFile } from './open-file'
 import type { Opened, Target } from './opening'
 import type * as Contract from '../types/open-file-cache'
@@ -45,7 +47,7 @@ const SWEEP_AT_ONCE = 1000
 /** From here on no more scopes are remembered: who has a link policy per call would make them grow without end. */
 const MAX_SCOPES = 64
 
-const MISSPELLED: Negative = Object.freeze({ kind: 'negative', errno: 'ENOENT' })
+const ABSENT: Negative = Object.freeze({ kind: 'negative', errno: 'ENOENT' })
 const NO_DIRECTORY: Negative = Object.freeze({ kind: 'negative', errno: 'ENOTDIR' })
 
 export class OpenFileCache implements Contract.OpenFileCache {
@@ -63,6 +65,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
   readonly #spelling: Spelling
   readonly #opening: Opening
   readonly #listings: Listings
+  readonly #names: DirectoryNames
   readonly #timer: RevalidationTimer
   readonly #flights = new Map<string, Flight>()
   readonly #landings = new Set<Promise<void>>()
@@ -73,6 +76,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
   #hits = 0
   #misses = 0
   #negativeHits = 0
+  #directoryHits = 0
   #revalidations = 0
   #evictions = 0
 
@@ -99,10 +103,14 @@ export class OpenFileCache implements Contract.OpenFileCache {
     this.#spelling = new Spelling(this.#fs, this.#clock)
     this.#opening = new Opening(this.#fs, this.#clock, this.#descriptors, this.#spelling)
     this.#listings = new Listings(this.#fs, this.#clock)
+    this.#names = new DirectoryNames(this.#fs, this.#clock, capacity, () => this.#timer.start())
     this.#timer = new RevalidationTimer(this.#clock, {
       check: (entry) => this.#checkInBackground(entry),
-      sweep: (now) => this.#index.dropInactive(now, SWEEP_AT_ONCE),
-      isIdle: () => this.#index.isEmpty
+      sweep: (now) => {
+        this.#index.dropInactive(now, SWEEP_AT_ONCE)
+        this.#names.dropInactive(now)
+      },
+      isIdle: () => this.#index.isEmpty && this.#names.size === 0
     })
   }
 
@@ -114,9 +122,9 @@ export class OpenFileCache implements Contract.OpenFileCache {
     const key = keyOf(path, policy.links)
     const now = this.#clock.now()
     const entry = this.#freshEntry(key, policy, now)
-    if (entry === undefined) return this.#freshNegative(key, policy, now)
+    if (entry === undefined) return this.#freshNegative(key, policy, now) ?? this.#freshAbsence(this.#lacking(path, policy), policy, now)
     this.#hits++
-    if (isMisspelled(entry, policy)) return MISSPELLED
+    if (isMisspelled(entry, policy)) return ABSENT
     this.#index.use(entry, policy, now)
     return entry.snapshot
   }
@@ -135,7 +143,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     const entry = this.#freshEntry(key, policy, now)
     if (entry !== undefined && isMisspelled(entry, policy)) {
       if (counts) this.#hits++
-      return MISSPELLED
+      return ABSENT
     }
     if (entry?.isReadable === true) {
       if (counts) {
@@ -146,6 +154,11 @@ export class OpenFileCache implements Contract.OpenFileCache {
     }
     const negative = entry === undefined ? this.#freshNegative(key, policy, now) : undefined
     if (negative !== undefined) return negative
+    const lacking = entry === undefined ? this.#lacking(path, policy) : undefined
+    if (lacking !== undefined) {
+      const absent = this.#freshAbsence(lacking, policy, now) ?? await this.#checkedAbsence(path, policy, lacking)
+      if (absent !== undefined) return absent
+    }
     if (counts) this.#misses++
     return await new Promise((resolve, reject) => {
       this.#join(key, path, { policy, counts, joinedAt: now, resolve, reject })
@@ -198,6 +211,28 @@ export class OpenFileCache implements Contract.OpenFileCache {
     entry.usedAt = now
     this.#negativeHits++
     return entry
+  }
+
+  /** The directory whose names are known to lack the way to `path`. */
+  #lacking (path: string, { errors, spelledBelow }: LookupPolicy): NamedDirectory | undefined {
+    // By another spelling than the stored one a name may be there all the same: only who refuses that may trust names.
+    return errors === 0 || spelledBelow === undefined ? undefined : this.#names.lacking(path, spelledBelow)
+  }
+
+  #freshAbsence (lacking: NamedDirectory | undefined, policy: LookupPolicy, now: number): Negative | undefined {
+    if (lacking === undefined || now - lacking.checkedAt >= policy.errors) return undefined
+    // Under a link policy the way to the directory may be what is refused.
+    if (policy.links !== undefined && this.#freshEntry(keyOf(lacking.path, policy.links), policy, now) === undefined) return undefined
+    lacking.usedAt = now
+    this.#directoryHits++
+    return ABSENT
+  }
+
+  async #checkedAbsence (path: string, policy: LookupPolicy, lacking: NamedDirectory): Promise<Negative | undefined> {
+    const isStale = this.#clock.now() - lacking.checkedAt >= policy.errors
+    if (isStale) await this.#names.check(lacking)
+    if (policy.links !== undefined) await this.open(lacking.path, policy, false)
+    return this.#freshAbsence(this.#lacking(path, policy), policy, this.#clock.now())
   }
 
   #join (key: string, path: string, waiter: Waiter): void {
@@ -312,6 +347,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     } else if (!flight.isSuperseded) {
       this.#index.deleteNegative(flight.key)
     }
+    if (isStored && errno === 'ENOENT') this.#countMiss(flight)
     for (const waiter of flight.waiters) {
       const age = waiter.joinedAt - flight.checkedAt
       if (age > 0 && age >= waiter.policy.errors) {
@@ -322,6 +358,11 @@ export class OpenFileCache implements Contract.OpenFileCache {
         waiter.resolve(entry)
       }
     }
+  }
+
+  #countMiss ({ path, waiters }: Flight): void {
+    const policy = waiters.map((waiter) => waiter.policy).find(({ errors, spelledBelow }) => errors > 0 && spelledBelow !== undefined)
+    if (policy?.spelledBelow !== undefined) this.#names.missed(path, policy.spelledBelow)
   }
 
   /** The entry of the flight's key, brought to `snapshot`, without descriptor or bytes. */
@@ -374,16 +415,21 @@ export class OpenFileCache implements Contract.OpenFileCache {
     if (typeof path === 'string') {
       if (this.#scopes.size < MAX_SCOPES) for (const scope of this.#scopes) this.#forget(path + scope)
       else this.#forgetAll((key) => pathOf(key) === path)
+      const parent = dirname(path)
+      this.#names.forget((directory) => directory === path || directory === parent)
       return
     }
     if (typeof path?.under !== 'string') refuse('invalidate', 'a path or { under: path }', path)
     const directory = path.under.endsWith(sep) ? path.under.slice(0, -1) : path.under
-    const below = directory + sep
-    this.#forgetAll((key) => key.startsWith(below) || pathOf(key) === directory)
+    const parent = dirname(directory)
+    const isBelow = (path: string): boolean => path.startsWith(directory + sep) || path === directory
+    this.#forgetAll((key) => isBelow(pathOf(key)))
+    this.#names.forget((path) => isBelow(path) || path === parent)
   }
 
   clear (): void {
     this.#forgetAll(() => true)
+    this.#names.forget(() => true)
   }
 
   #forgetAll (matches: (key: string) => boolean): void {
@@ -409,6 +455,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     this.clear()
     this.#timer.stop()
     await Promise.all(this.#landings)
+    await this.#names.idle()
     await this.#descriptors.closed()
   }
 
@@ -417,12 +464,15 @@ export class OpenFileCache implements Contract.OpenFileCache {
       hits: this.#hits,
       misses: this.#misses,
       negativeHits: this.#negativeHits,
+      directoryHits: this.#directoryHits,
       revalidations: this.#revalidations,
       evictions: this.#evictions,
       opens: this.#descriptors.opens,
       closes: this.#descriptors.closes,
       entries: this.#index.entries,
       negativeEntries: this.#index.negativeEntries,
+      directories: this.#names.size,
+      names: this.#names.names,
       openFiles: this.#descriptors.opens - this.#descriptors.closes,
       leases: this.#descriptors.leases,
       bodyBytes: this.#index.bodyBytes,
@@ -447,7 +497,7 @@ function isMisspelled ({ spelledFrom }: { spelledFrom: number }, { spelledBelow 
 /** What was found is not there for those who want its name spelled as it is stored: they wait for nothing more. */
 function answerMisspelled (flight: Flight): void {
   const isRefused = (waiter: Waiter): boolean => isMisspelled(flight, waiter.policy)
-  for (const waiter of flight.waiters.filter(isRefused)) waiter.resolve(MISSPELLED)
+  for (const waiter of flight.waiters.filter(isRefused)) waiter.resolve(ABSENT)
   flight.waiters = flight.waiters.filter((waiter) => !isRefused(waiter))
 }
 
