@@ -18,7 +18,7 @@ const REMOTE_TYPES = new Set([
   0x786f4256 // VirtualBox shared folders
 ])
 
-// The same of file systems on which a directory's times change with each of its names, seen from this machine.
+// The same of file systems of Linux on which a directory's times change with each of its names, seen from this machine.
 const DIRECTORY_TIMES_TYPES = new Set([
   0xef53, // ext2, ext3, ext4
   0x58465342, // XFS
@@ -26,8 +26,7 @@ const DIRECTORY_TIMES_TYPES = new Set([
   0x2fc12fc1, // ZFS
   0x01021994, // tmpfs
   0x794c7630, // overlayfs
-  0x7366746e, // NTFS, of Linux
-  0x1a // APFS, of macOS
+  0x7366746e // NTFS
 ])
 
 const DEFAULT_DESCRIPTOR_LIMIT = 1024
@@ -91,12 +90,19 @@ export function nodeFileSystem (procfs = '/proc/self', platform: string = proces
     },
 
     async names (path, limit) {
-      const names: string[] = []
-      for await (const { name } of await opendir(path, { bufferSize: NAMES_AT_A_TIME })) {
-        if (names.length === limit) return undefined
-        names.push(name)
+      const fd = await open(path, OPEN_FLAGS)
+      try {
+        const stat = toFileStat(await fstat(fd, { bigint: true }))
+        const names: string[] = []
+        // By the descriptor: the path may lead to another directory by now, and back before anybody looks.
+        for await (const { name } of await opendir(`${procfs}/fd/${fd}`, { bufferSize: NAMES_AT_A_TIME })) {
+          if (names.length === limit) return undefined
+          names.push(name)
+        }
+        return { names, stat }
+      } finally {
+        await close(fd)
       }
-      return names
     },
 
     async keepsDirectoryTimes (path) {

@@ -1,4 +1,4 @@
-import { dirname, join, sep } from 'node:path'
+import { join, sep } from 'node:path'
 import { cacheCapacity, lookupPolicy, NO_CAPACITY, refuse } from './cache-options'
 import { systemClock } from './clock'
 import { Descriptors } from './descriptors'
@@ -122,7 +122,9 @@ export class OpenFileCache implements Contract.OpenFileCache {
     const key = keyOf(path, policy.links)
     const now = this.#clock.now()
     const entry = this.#freshEntry(key, policy, now)
-    if (entry === undefined) return this.#freshNegative(key, policy, now) ?? this.#freshAbsence(this.#lacking(path, policy), policy, now)
+    if (entry === undefined) {
+      return this.#freshNegative(key, policy, now) ?? this.#freshAbsence(this.#lacking(key, path, policy), policy, now)
+    }
     this.#hits++
     if (isMisspelled(entry, policy)) return ABSENT
     this.#index.use(entry, policy, now)
@@ -154,9 +156,9 @@ export class OpenFileCache implements Contract.OpenFileCache {
     }
     const negative = entry === undefined ? this.#freshNegative(key, policy, now) : undefined
     if (negative !== undefined) return negative
-    const lacking = entry === undefined ? this.#lacking(path, policy) : undefined
+    const lacking = this.#lacking(key, path, policy)
     if (lacking !== undefined) {
-      const absent = this.#freshAbsence(lacking, policy, now) ?? await this.#checkedAbsence(path, policy, lacking)
+      const absent = this.#freshAbsence(lacking, policy, now) ?? await this.#checkedAbsence(lacking, key, path, policy, now)
       if (absent !== undefined) return absent
     }
     if (counts) this.#misses++
@@ -213,26 +215,36 @@ export class OpenFileCache implements Contract.OpenFileCache {
     return entry
   }
 
-  /** The directory whose names are known to lack the way to `path`. */
-  #lacking (path: string, { errors, spelledBelow }: LookupPolicy): NamedDirectory | undefined {
+  /** A directory whose names lack the way to `path`. */
+  #lacking (key: string, path: string, { errors, spelledBelow }: LookupPolicy): NamedDirectory | undefined {
     // By another spelling than the stored one a name may be there all the same: only who refuses that may trust names.
-    return errors === 0 || spelledBelow === undefined ? undefined : this.#names.lacking(path, spelledBelow)
+    if (errors === 0 || spelledBelow === undefined) return undefined
+    const lacking = this.#names.lacking(path, spelledBelow)
+    // What was there is looked at itself, so that its entry does not outlive it.
+    return lacking === undefined || this.#index.peek(key) !== undefined ? undefined : lacking
   }
 
   #freshAbsence (lacking: NamedDirectory | undefined, policy: LookupPolicy, now: number): Negative | undefined {
     if (lacking === undefined || now - lacking.checkedAt >= policy.errors) return undefined
     // Under a link policy the way to the directory may be what is refused.
-    if (policy.links !== undefined && this.#freshEntry(keyOf(lacking.path, policy.links), policy, now) === undefined) return undefined
+    const isProven = policy.links === undefined || this.#freshEntry(keyOf(lacking.path, policy.links), policy, now) !== undefined
+    return isProven ? this.#absent(lacking, now) : undefined
+  }
+
+  /** The same after a look at the directory. `undefined` also when that failed: then the path itself must be looked at. */
+  async #checkedAbsence (
+    lacking: NamedDirectory, key: string, path: string, policy: LookupPolicy, now: number
+  ): Promise<Negative | undefined> {
+    if (now - lacking.checkedAt >= policy.errors) await this.#names.check(lacking)
+    const isProven = policy.links === undefined || await this.#proven(lacking.path, policy).catch(() => undefined) !== undefined
+    const isStill = this.#lacking(key, path, policy) === lacking && now - lacking.checkedAt < policy.errors
+    return isProven && isStill ? this.#absent(lacking, now) : undefined
+  }
+
+  #absent (lacking: NamedDirectory, now: number): Negative {
     lacking.usedAt = now
     this.#directoryHits++
     return ABSENT
-  }
-
-  async #checkedAbsence (path: string, policy: LookupPolicy, lacking: NamedDirectory): Promise<Negative | undefined> {
-    const isStale = this.#clock.now() - lacking.checkedAt >= policy.errors
-    if (isStale) await this.#names.check(lacking)
-    if (policy.links !== undefined) await this.open(lacking.path, policy, false)
-    return this.#freshAbsence(this.#lacking(path, policy), policy, this.#clock.now())
   }
 
   #join (key: string, path: string, waiter: Waiter): void {
@@ -415,21 +427,21 @@ export class OpenFileCache implements Contract.OpenFileCache {
     if (typeof path === 'string') {
       if (this.#scopes.size < MAX_SCOPES) for (const scope of this.#scopes) this.#forget(path + scope)
       else this.#forgetAll((key) => pathOf(key) === path)
-      const parent = dirname(path)
-      this.#names.forget((directory) => directory === path || directory === parent)
+      this.#names.forget(path)
       return
     }
     if (typeof path?.under !== 'string') refuse('invalidate', 'a path or { under: path }', path)
     const directory = path.under.endsWith(sep) ? path.under.slice(0, -1) : path.under
-    const parent = dirname(directory)
-    const isBelow = (path: string): boolean => path.startsWith(directory + sep) || path === directory
-    this.#forgetAll((key) => isBelow(pathOf(key)))
-    this.#names.forget((path) => isBelow(path) || path === parent)
+    this.#forgetAll((key) => {
+      const path = pathOf(key)
+      return path.startsWith(directory + sep) || path === directory
+    })
+    this.#names.forgetUnder(directory)
   }
 
   clear (): void {
     this.#forgetAll(() => true)
-    this.#names.forget(() => true)
+    this.#names.clear()
   }
 
   #forgetAll (matches: (key: string) => boolean): void {

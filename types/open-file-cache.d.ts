@@ -32,8 +32,8 @@ export interface OpenFileCacheOptions extends LookupPolicyOptions {
   /**
    * Names of directories below which different paths are missing again and again, or `false` for none: what is not among
    * them is not there, whatever it is called, and one `stat` of the directory per `errors` holds for all of them. Where
-   * look-ups say `spelledBelow`, on file systems that keep the times of directories (ext, XFS, Btrfs, ZFS, tmpfs,
-   * overlayfs, APFS, NTFS on Linux).
+   * look-ups say `spelledBelow`, on Linux, on file systems that keep the times of directories (ext, XFS, Btrfs, ZFS,
+   * tmpfs, overlayfs, NTFS).
    */
   directories?: false | DirectoryOptions
 }
@@ -313,8 +313,11 @@ export interface FileSystem {
     fd: number, buffer: Buffer, offset: number, length: number, position: number,
     callback: (error: Error | null, bytesRead: number) => void
   ): void
-  /** The names in a directory, or `undefined` when there are more than `limit`. */
-  names (path: string, limit: number): Promise<string[] | undefined>
+  /**
+   * The names in a directory, and what that directory was before they were read: of one and the same, wherever the path
+   * leads meanwhile. `undefined` when there are more than `limit`.
+   */
+  names (path: string, limit: number): Promise<{ readonly names: readonly string[], readonly stat: FileStat } | undefined>
   /**
    * Whether the times of the directory change with each of its names, on the file system that it is on. Where this is
    * not known: `false`.
