@@ -11,14 +11,21 @@ export interface Capacity {
   readonly memoryMax: number
   /** -1: no bytes are read whole, not even those of an empty file. */
   readonly memoryMaxFileSize: number
+  /** 0: no names are kept. */
+  readonly maxDirectories: number
+  readonly maxNames: number
 }
+
+export type DirectoryCapacity = Pick<Capacity, 'inactive' | 'maxDirectories' | 'maxNames'>
 
 const CAPACITY: Capacity = Object.freeze({
   max: 10_000,
   inactive: 30_000,
   maxNegative: 10_000,
   memoryMax: 64 * 1024 * 1024,
-  memoryMaxFileSize: 128 * 1024
+  memoryMaxFileSize: 128 * 1024,
+  maxDirectories: 1000,
+  maxNames: 100_000
 })
 
 const POLICY: LookupPolicy = Object.freeze({
@@ -29,11 +36,14 @@ const POLICY: LookupPolicy = Object.freeze({
   spelledBelow: undefined
 })
 
-const CACHE_OPTIONS = ['max', 'inactive', 'valid', 'minUses', 'errors', 'memory', 'maxNegative', 'links', 'spelledBelow']
+const CACHE_OPTIONS = ['max', 'inactive', 'valid', 'minUses', 'errors', 'memory', 'maxNegative', 'directories', 'links', 'spelledBelow']
 const MEMORY_OPTIONS = ['max', 'maxFileSize']
+const DIRECTORY_OPTIONS = ['max', 'maxNames']
 
 /** Capacity of the cache that keeps nothing, as `openFileCache: false` asks for. */
-export const NO_CAPACITY: Capacity = Object.freeze({ ...CAPACITY, max: 0, maxNegative: 0, memoryMax: 0 })
+export const NO_CAPACITY: Capacity = Object.freeze({
+  ...CAPACITY, max: 0, maxNegative: 0, memoryMax: 0, maxDirectories: 0
+})
 
 /** How an error message shows what came. */
 export function shown (value: unknown): string {
@@ -80,7 +90,7 @@ export function cacheCapacity (options: OpenFileCacheOptions = {}): Capacity {
       ? CAPACITY.maxNegative
       : count('openFileCache.maxNegative', given.maxNegative, 1)
   }
-  return Object.freeze({ ...capacity, ...memoryCapacity(given.memory) })
+  return Object.freeze({ ...capacity, ...memoryCapacity(given.memory), ...directoryCapacity(given.directories) })
 }
 
 function memoryCapacity (memory: unknown): Pick<Capacity, 'memoryMax' | 'memoryMaxFileSize'> {
@@ -95,6 +105,16 @@ function memoryCapacity (memory: unknown): Pick<Capacity, 'memoryMax' | 'memoryM
     refuse('openFileCache.memory.maxFileSize', `at most "openFileCache.memory.max" (${memoryMax})`, memoryMaxFileSize)
   }
   return { memoryMax, memoryMaxFileSize }
+}
+
+function directoryCapacity (directories: unknown): Pick<Capacity, 'maxDirectories' | 'maxNames'> {
+  const { maxDirectories, maxNames } = CAPACITY
+  if (directories === false) return { maxDirectories: 0, maxNames }
+  const given = directories === undefined ? {} : optionsObject('openFileCache.directories', directories, DIRECTORY_OPTIONS)
+  return {
+    maxDirectories: given.max === undefined ? maxDirectories : count('openFileCache.directories.max', given.max, 1),
+    maxNames: given.maxNames === undefined ? maxNames : count('openFileCache.directories.maxNames', given.maxNames, 1)
+  }
 }
 
 export function lookupPolicy (options: LookupPolicyOptions = {}, base = POLICY): LookupPolicy {
@@ -141,6 +161,10 @@ export function capacityConflicts (options: OpenFileCacheOptions, capacity: Capa
   if (options.memory !== undefined &&
     (asked.memoryMax !== capacity.memoryMax || asked.memoryMaxFileSize !== capacity.memoryMaxFileSize)) {
     conflicts.push('memory')
+  }
+  if (options.directories !== undefined &&
+    (asked.maxDirectories !== capacity.maxDirectories || asked.maxNames !== capacity.maxNames)) {
+    conflicts.push('directories')
   }
   return conflicts
 }

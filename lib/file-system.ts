@@ -18,7 +18,20 @@ const REMOTE_TYPES = new Set([
   0x786f4256 // VirtualBox shared folders
 ])
 
+// The same of file systems of Linux on which a directory's times change with each of its names, seen from this machine.
+const DIRECTORY_TIMES_TYPES = new Set([
+  0xef53, // ext2, ext3, ext4
+  0x58465342, // XFS
+  0x9123683e, // Btrfs
+  0x2fc12fc1, // ZFS
+  0x01021994, // tmpfs
+  0x794c7630, // overlayfs
+  0x7366746e // NTFS
+])
+
 const DEFAULT_DESCRIPTOR_LIMIT = 1024
+/** Names of a directory that are read at a time. */
+const NAMES_AT_A_TIME = 1024
 
 const open = promisify(fs.open)
 const close = promisify(fs.close)
@@ -28,6 +41,7 @@ const statfs = promisify(fs.statfs)
 const stat = promisify(fs.stat)
 const fstat = promisify(fs.fstat)
 const readdir = promisify(fs.readdir)
+const opendir = promisify(fs.opendir)
 
 function toFileStat (stats: fs.BigIntStats): FileStat {
   return Object.freeze({
@@ -73,6 +87,26 @@ export function nodeFileSystem (procfs = '/proc/self', platform: string = proces
     async readdir (path) {
       const entries = await readdir(path, { withFileTypes: true })
       return entries.map((entry) => ({ name: entry.name, isLink: entry.isSymbolicLink() }))
+    },
+
+    async names (path, limit) {
+      const fd = await open(path, OPEN_FLAGS)
+      try {
+        const stat = toFileStat(await fstat(fd, { bigint: true }))
+        const names: string[] = []
+        // By the descriptor: the path may lead to another directory by now, and back before anybody looks.
+        for await (const { name } of await opendir(`${procfs}/fd/${fd}`, { bufferSize: NAMES_AT_A_TIME })) {
+          if (names.length === limit) return undefined
+          names.push(name)
+        }
+        return { names, stat }
+      } finally {
+        await close(fd)
+      }
+    },
+
+    async keepsDirectoryTimes (path) {
+      return DIRECTORY_TIMES_TYPES.has((await statfs(path)).type)
     },
 
     async realpathOf (fd, path) {

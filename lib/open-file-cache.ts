@@ -2,6 +2,7 @@ import { join, sep } from 'node:path'
 import { cacheCapacity, lookupPolicy, NO_CAPACITY, refuse } from './cache-options'
 import { systemClock } from './clock'
 import { Descriptors } from './descriptors'
+import { DirectoryNames } from './directory-names'
 import { EntryIndex, FileEntry, NegativeEntry } from './entry-index'
 import { nodeFileSystem } from './file-system'
 import { Listings } from './listings'
@@ -10,6 +11,7 @@ import { codeOf, failureOf, isRemembered, Opening } from './opening'
 import { RevalidationTimer } from './revalidation'
 import { Spelling } from './spelling'
 import type { Capacity } from './cache-options'
+import type { NamedDirectory } from './directory-names'
 import type { OpenFile } from './open-file'
 import type { Opened, Target } from './opening'
 import type * as Contract from '../types/open-file-cache'
@@ -45,7 +47,7 @@ const SWEEP_AT_ONCE = 1000
 /** From here on no more scopes are remembered: who has a link policy per call would make them grow without end. */
 const MAX_SCOPES = 64
 
-const MISSPELLED: Negative = Object.freeze({ kind: 'negative', errno: 'ENOENT' })
+const ABSENT: Negative = Object.freeze({ kind: 'negative', errno: 'ENOENT' })
 const NO_DIRECTORY: Negative = Object.freeze({ kind: 'negative', errno: 'ENOTDIR' })
 
 export class OpenFileCache implements Contract.OpenFileCache {
@@ -63,6 +65,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
   readonly #spelling: Spelling
   readonly #opening: Opening
   readonly #listings: Listings
+  readonly #names: DirectoryNames
   readonly #timer: RevalidationTimer
   readonly #flights = new Map<string, Flight>()
   readonly #landings = new Set<Promise<void>>()
@@ -73,6 +76,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
   #hits = 0
   #misses = 0
   #negativeHits = 0
+  #directoryHits = 0
   #revalidations = 0
   #evictions = 0
 
@@ -99,10 +103,14 @@ export class OpenFileCache implements Contract.OpenFileCache {
     this.#spelling = new Spelling(this.#fs, this.#clock)
     this.#opening = new Opening(this.#fs, this.#clock, this.#descriptors, this.#spelling)
     this.#listings = new Listings(this.#fs, this.#clock)
+    this.#names = new DirectoryNames(this.#fs, this.#clock, capacity, () => this.#timer.start())
     this.#timer = new RevalidationTimer(this.#clock, {
       check: (entry) => this.#checkInBackground(entry),
-      sweep: (now) => this.#index.dropInactive(now, SWEEP_AT_ONCE),
-      isIdle: () => this.#index.isEmpty
+      sweep: (now) => {
+        this.#index.dropInactive(now, SWEEP_AT_ONCE)
+        this.#names.dropInactive(now)
+      },
+      isIdle: () => this.#index.isEmpty && this.#names.size === 0
     })
   }
 
@@ -114,9 +122,11 @@ export class OpenFileCache implements Contract.OpenFileCache {
     const key = keyOf(path, policy.links)
     const now = this.#clock.now()
     const entry = this.#freshEntry(key, policy, now)
-    if (entry === undefined) return this.#freshNegative(key, policy, now)
+    if (entry === undefined) {
+      return this.#freshNegative(key, policy, now) ?? this.#freshAbsence(this.#lacking(key, path, policy), policy, now)
+    }
     this.#hits++
-    if (isMisspelled(entry, policy)) return MISSPELLED
+    if (isMisspelled(entry, policy)) return ABSENT
     this.#index.use(entry, policy, now)
     return entry.snapshot
   }
@@ -135,7 +145,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     const entry = this.#freshEntry(key, policy, now)
     if (entry !== undefined && isMisspelled(entry, policy)) {
       if (counts) this.#hits++
-      return MISSPELLED
+      return ABSENT
     }
     if (entry?.isReadable === true) {
       if (counts) {
@@ -146,6 +156,11 @@ export class OpenFileCache implements Contract.OpenFileCache {
     }
     const negative = entry === undefined ? this.#freshNegative(key, policy, now) : undefined
     if (negative !== undefined) return negative
+    const lacking = this.#lacking(key, path, policy)
+    if (lacking !== undefined) {
+      const absent = this.#freshAbsence(lacking, policy, now) ?? await this.#checkedAbsence(lacking, key, path, policy, now)
+      if (absent !== undefined) return absent
+    }
     if (counts) this.#misses++
     return await new Promise((resolve, reject) => {
       this.#join(key, path, { policy, counts, joinedAt: now, resolve, reject })
@@ -198,6 +213,38 @@ export class OpenFileCache implements Contract.OpenFileCache {
     entry.usedAt = now
     this.#negativeHits++
     return entry
+  }
+
+  /** A directory whose names lack the way to `path`. */
+  #lacking (key: string, path: string, { errors, spelledBelow }: LookupPolicy): NamedDirectory | undefined {
+    // By another spelling than the stored one a name may be there all the same: only who refuses that may trust names.
+    if (errors === 0 || spelledBelow === undefined) return undefined
+    const lacking = this.#names.lacking(path, spelledBelow)
+    // What was there is looked at itself, so that its entry does not outlive it.
+    return lacking === undefined || this.#index.peek(key) !== undefined ? undefined : lacking
+  }
+
+  #freshAbsence (lacking: NamedDirectory | undefined, policy: LookupPolicy, now: number): Negative | undefined {
+    if (lacking === undefined || now - lacking.checkedAt >= policy.errors) return undefined
+    // Under a link policy the way to the directory may be what is refused.
+    const isProven = policy.links === undefined || this.#freshEntry(keyOf(lacking.path, policy.links), policy, now) !== undefined
+    return isProven ? this.#absent(lacking, now) : undefined
+  }
+
+  /** The same after a look at the directory. `undefined` also when that failed: then the path itself must be looked at. */
+  async #checkedAbsence (
+    lacking: NamedDirectory, key: string, path: string, policy: LookupPolicy, now: number
+  ): Promise<Negative | undefined> {
+    if (now - lacking.checkedAt >= policy.errors) await this.#names.check(lacking)
+    const isProven = policy.links === undefined || await this.#proven(lacking.path, policy).catch(() => undefined) !== undefined
+    const isStill = this.#lacking(key, path, policy) === lacking && now - lacking.checkedAt < policy.errors
+    return isProven && isStill ? this.#absent(lacking, now) : undefined
+  }
+
+  #absent (lacking: NamedDirectory, now: number): Negative {
+    lacking.usedAt = now
+    this.#directoryHits++
+    return ABSENT
   }
 
   #join (key: string, path: string, waiter: Waiter): void {
@@ -312,6 +359,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     } else if (!flight.isSuperseded) {
       this.#index.deleteNegative(flight.key)
     }
+    if (isStored && errno === 'ENOENT') this.#countMiss(flight)
     for (const waiter of flight.waiters) {
       const age = waiter.joinedAt - flight.checkedAt
       if (age > 0 && age >= waiter.policy.errors) {
@@ -322,6 +370,11 @@ export class OpenFileCache implements Contract.OpenFileCache {
         waiter.resolve(entry)
       }
     }
+  }
+
+  #countMiss ({ path, waiters }: Flight): void {
+    const policy = waiters.map((waiter) => waiter.policy).find(({ errors, spelledBelow }) => errors > 0 && spelledBelow !== undefined)
+    if (policy?.spelledBelow !== undefined) this.#names.missed(path, policy.spelledBelow)
   }
 
   /** The entry of the flight's key, brought to `snapshot`, without descriptor or bytes. */
@@ -374,16 +427,21 @@ export class OpenFileCache implements Contract.OpenFileCache {
     if (typeof path === 'string') {
       if (this.#scopes.size < MAX_SCOPES) for (const scope of this.#scopes) this.#forget(path + scope)
       else this.#forgetAll((key) => pathOf(key) === path)
+      this.#names.forget(path)
       return
     }
     if (typeof path?.under !== 'string') refuse('invalidate', 'a path or { under: path }', path)
     const directory = path.under.endsWith(sep) ? path.under.slice(0, -1) : path.under
-    const below = directory + sep
-    this.#forgetAll((key) => key.startsWith(below) || pathOf(key) === directory)
+    this.#forgetAll((key) => {
+      const path = pathOf(key)
+      return path.startsWith(directory + sep) || path === directory
+    })
+    this.#names.forgetUnder(directory)
   }
 
   clear (): void {
     this.#forgetAll(() => true)
+    this.#names.clear()
   }
 
   #forgetAll (matches: (key: string) => boolean): void {
@@ -409,6 +467,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     this.clear()
     this.#timer.stop()
     await Promise.all(this.#landings)
+    await this.#names.idle()
     await this.#descriptors.closed()
   }
 
@@ -417,12 +476,15 @@ export class OpenFileCache implements Contract.OpenFileCache {
       hits: this.#hits,
       misses: this.#misses,
       negativeHits: this.#negativeHits,
+      directoryHits: this.#directoryHits,
       revalidations: this.#revalidations,
       evictions: this.#evictions,
       opens: this.#descriptors.opens,
       closes: this.#descriptors.closes,
       entries: this.#index.entries,
       negativeEntries: this.#index.negativeEntries,
+      directories: this.#names.size,
+      names: this.#names.names,
       openFiles: this.#descriptors.opens - this.#descriptors.closes,
       leases: this.#descriptors.leases,
       bodyBytes: this.#index.bodyBytes,
@@ -447,7 +509,7 @@ function isMisspelled ({ spelledFrom }: { spelledFrom: number }, { spelledBelow 
 /** What was found is not there for those who want its name spelled as it is stored: they wait for nothing more. */
 function answerMisspelled (flight: Flight): void {
   const isRefused = (waiter: Waiter): boolean => isMisspelled(flight, waiter.policy)
-  for (const waiter of flight.waiters.filter(isRefused)) waiter.resolve(MISSPELLED)
+  for (const waiter of flight.waiters.filter(isRefused)) waiter.resolve(ABSENT)
   flight.waiters = flight.waiters.filter((waiter) => !isRefused(waiter))
 }
 

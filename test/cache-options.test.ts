@@ -56,6 +56,15 @@ t.test('every bad value: the message names the option, what it may be, and what 
   bad.push([{ memory: { maxFileSize: 64 * 1024 * 1024 + 1 } },
     'openFileCache.memory.maxFileSize', 'at most "openFileCache.memory.max" (67108864)', '67108865'])
 
+  for (const [value, came] of [[true, 'true'], [null, 'null'], [1000, '1000'], ['1000', '"1000"'], [[], 'an array']]) {
+    bad.push([{ directories: value }, 'openFileCache.directories', 'an object', came as string])
+  }
+  for (const name of ['max', 'maxNames']) {
+    for (const [value, came] of [[0, '0'], [-1, '-1'], [0.5, '0.5'], ['1', '"1"'], [Infinity, 'Infinity'], [null, 'null'], [false, 'false']]) {
+      bad.push([{ directories: { [name]: value } }, `openFileCache.directories.${name}`, 'a whole number >= 1', came as string])
+    }
+  }
+
   for (const [value, came] of [[null, 'null'], ['deny', '"deny"'], [true, 'true'], [['deny'], 'an array']]) {
     bad.push([{ links: value }, 'openFileCache.links', 'an object', came as string])
   }
@@ -76,11 +85,13 @@ t.test('every bad value: the message names the option, what it may be, and what 
 })
 
 t.test('an option that does not exist is refused with those that do', async (t) => {
-  const known = 'max, inactive, valid, minUses, errors, memory, maxNegative, links, spelledBelow'
+  const known = 'max, inactive, valid, minUses, errors, memory, maxNegative, directories, links, spelledBelow'
   t.equal(complaint({ maxx: 5 }), `"openFileCache.maxx" option is unknown; "openFileCache" may have: ${known}`)
   t.equal(complaint({ min_uses: 2 }), `"openFileCache.min_uses" option is unknown; "openFileCache" may have: ${known}`)
   t.equal(complaint({ memory: { maxFilesize: 1 } }),
     '"openFileCache.memory.maxFilesize" option is unknown; "openFileCache.memory" may have: max, maxFileSize')
+  t.equal(complaint({ directories: { maxnames: 1 } }),
+    '"openFileCache.directories.maxnames" option is unknown; "openFileCache.directories" may have: max, maxNames')
   t.equal(complaint({ links: { symlinks: 'deny', root: '/', from: '/' } }),
     '"openFileCache.links.from" option is unknown; "openFileCache.links" may have: symlinks, root')
 })
@@ -92,7 +103,7 @@ t.test('a message shows any value in one line', async (t) => {
 })
 
 t.test('capacity', async (t) => {
-  const defaults = { max: 10_000, inactive: 30_000, maxNegative: 10_000, memoryMax: 67_108_864, memoryMaxFileSize: 131_072 }
+  const defaults = { max: 10_000, inactive: 30_000, maxNegative: 10_000, memoryMax: 67_108_864, memoryMaxFileSize: 131_072, maxDirectories: 1000, maxNames: 100_000 }
   const rows: Array<[options: OpenFileCacheOptions | undefined, expected: object]> = [
     [undefined, {}],
     [{}, {}],
@@ -107,14 +118,19 @@ t.test('capacity', async (t) => {
     [{ memory: { max: 1 } }, { memoryMax: 1, memoryMaxFileSize: 1 }],
     [{ memory: { max: 1_000_000 } }, { memoryMax: 1_000_000 }],
     [{ memory: { maxFileSize: 0 } }, { memoryMaxFileSize: 0 }],
-    [{ memory: { max: 10, maxFileSize: 10 } }, { memoryMax: 10, memoryMaxFileSize: 10 }]
+    [{ memory: { max: 10, maxFileSize: 10 } }, { memoryMax: 10, memoryMaxFileSize: 10 }],
+    [{ directories: {} }, {}],
+    [{ directories: false }, { maxDirectories: 0 }],
+    [{ directories: { max: 1 } }, { maxDirectories: 1 }],
+    [{ directories: { maxNames: 1 } }, { maxNames: 1 }],
+    [{ directories: { max: 2, maxNames: 3 } }, { maxDirectories: 2, maxNames: 3 }]
   ]
   for (const [options, expected] of rows) {
     const capacity = cacheCapacity(options)
     t.strictSame({ ...capacity }, { ...defaults, ...expected })
     t.ok(Object.isFrozen(capacity))
   }
-  t.match(NO_CAPACITY, { max: 0, maxNegative: 0, memoryMax: 0 })
+  t.match(NO_CAPACITY, { max: 0, maxNegative: 0, memoryMax: 0, maxDirectories: 0 })
 })
 
 t.test('policy', async (t) => {
@@ -166,7 +182,7 @@ t.test('options are read, never written, and not kept', async (t) => {
 })
 
 t.test('capacityConflicts() names what is asked for and is not so', async (t) => {
-  const capacity = cacheCapacity({ max: 5, memory: { max: 10, maxFileSize: 5 } })
+  const capacity = cacheCapacity({ max: 5, memory: { max: 10, maxFileSize: 5 }, directories: { max: 7, maxNames: 70 } })
   const rows: Array<[options: OpenFileCacheOptions, expected: string[]]> = [
     [{}, []],
     [{ max: 5 }, []],
@@ -178,7 +194,11 @@ t.test('capacityConflicts() names what is asked for and is not so', async (t) =>
     [{ memory: { max: 10 } }, ['memory']],
     [{ memory: { max: 11, maxFileSize: 5 } }, ['memory']],
     [{ memory: false }, ['memory']],
-    [{ max: 1, inactive: 1, maxNegative: 1, memory: false }, ['max', 'inactive', 'maxNegative', 'memory']],
+    [{ directories: { max: 7, maxNames: 70 } }, []],
+    [{ directories: { max: 7 } }, ['directories']],
+    [{ directories: { max: 8, maxNames: 70 } }, ['directories']],
+    [{ directories: false }, ['directories']],
+    [{ max: 1, inactive: 1, maxNegative: 1, memory: false, directories: false }, ['max', 'inactive', 'maxNegative', 'memory', 'directories']],
     [{ valid: 0, minUses: 9, errors: false }, []]
   ]
   for (const [options, expected] of rows) t.strictSame(capacityConflicts(options, capacity), expected)

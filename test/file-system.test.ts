@@ -285,6 +285,41 @@ t.test('isRemote()', async (t) => {
   })
 })
 
+t.test('keepsDirectoryTimes(): by the type of the file system, and only of those that are known', async (t) => {
+  const rows: Array<[type: number, name: string, keeps: boolean]> = [
+    [0xef53, 'ext4', true],
+    [0x58465342, 'xfs', true],
+    [0x9123683e, 'btrfs', true],
+    [0x2fc12fc1, 'zfs', true],
+    [0x01021994, 'tmpfs', true],
+    [0x794c7630, 'overlayfs', true],
+    [0x7366746e, 'ntfs3', true],
+    [0x6969, 'nfs', false],
+    [0x517b, 'smb', false],
+    [0xff534d42, 'cifs', false],
+    [0x65735546, 'fuse', false],
+    [0x01021997, '9p', false],
+    [0x4d44, 'vfat', false],
+    [0x2011bab0, 'exfat', false],
+    [0x187, 'autofs', false],
+    [0x9fa0, 'proc', false],
+    [0x1a, 'APFS, of macOS', false],
+    [0, 'none, as on Windows', false]
+  ]
+  let type = 0
+  const statfs = (path: string, callback: (error: null, stats: { type: number }) => void): void => {
+    t.equal(path, '/mnt/a')
+    callback(null, { type })
+  }
+  const mocked = t.mockRequire<typeof FileSystemModule>('../lib/file-system', { 'node:fs': { ...fs, statfs } })
+  const port = mocked.nodeFileSystem()
+  for (const row of rows) {
+    type = row[0]
+    t.equal(await port.keepsDirectoryTimes('/mnt/a'), row[2], row[1])
+  }
+  await t.rejects(nodeFileSystem().keepsDirectoryTimes(`${t.testdir()}/none`), { code: 'ENOENT' })
+})
+
 t.test('the flags of open(): those that the system has', async (t) => {
   const { O_RDONLY, O_NONBLOCK, O_NOCTTY, ...others } = fs.constants
   for (const [constants, expected] of [

@@ -16,7 +16,7 @@ t.setTimeout(600_000)
 const REACHED = [
   'file', 'directory', 'negative ENOENT', 'negative ENOTDIR', 'negative EACCES', 'negative ELOOP', 'lease open', 'lease held',
   'lease metadata-only', 'filled', 'bytes', 'body', 'current', 'flood', 'rejected EIO', 'rejected ESTALE', 'rejected EMFILE',
-  'rejected EAGAIN', 'revalidations by the timer', 'hits', 'misses', 'negativeHits', 'revalidations', 'evictions', 'opens'
+  'rejected EAGAIN', 'revalidations by the timer', 'hits', 'misses', 'negativeHits', 'directoryHits', 'revalidations', 'evictions', 'opens'
 ]
 
 t.test('every answer was true of the disk, and nothing leaks, whatever happens in whatever order', async (t) => {

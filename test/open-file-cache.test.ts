@@ -185,7 +185,13 @@ t.test('look-ups', async (t) => {
     const cache = new OpenFileCache(undefined, { clock, fileSystem: fs })
     t.strictSame({ ...cache.policy() }, { valid: 20_000, minUses: 2, errors: 1000, links: undefined, spelledBelow: undefined })
     t.strictSame({ ...cache.capacity }, {
-      max: 10_000, inactive: 30_000, maxNegative: 10_000, memoryMax: 64 * 1024 * 1024, memoryMaxFileSize: 128 * 1024
+      max: 10_000,
+      inactive: 30_000,
+      maxNegative: 10_000,
+      memoryMax: 64 * 1024 * 1024,
+      memoryMaxFileSize: 128 * 1024,
+      maxDirectories: 1000,
+      maxNames: 100_000
     })
     await cache.close()
   })
@@ -551,12 +557,15 @@ t.test('stats()', async (t) => {
       hits: 0,
       misses: 0,
       negativeHits: 0,
+      directoryHits: 0,
       revalidations: 0,
       evictions: 0,
       opens: 0,
       closes: 0,
       entries: 0,
       negativeEntries: 0,
+      directories: 0,
+      names: 0,
       openFiles: 0,
       leases: 0,
       bodyBytes: 0,
@@ -581,12 +590,15 @@ t.test('stats()', async (t) => {
       hits: 3,
       misses: 5,
       negativeHits: 2,
+      directoryHits: 0,
       revalidations: 1,
       evictions: 1,
       opens: 5,
       closes: 3,
       entries: 2,
       negativeEntries: 1,
+      directories: 0,
+      names: 0,
       openFiles: 2,
       leases: 1,
       bodyBytes: 3,

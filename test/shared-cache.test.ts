@@ -107,7 +107,7 @@ t.test('registrations below one application', async (t) => {
         '\'20s\', \'500ms\', \'1m\'), but is "x"'],
       [{ minUses: 0 }, '"openFileCache.minUses" option must be a whole number >= 1, but is 0'],
       [{ maximum: 5 }, '"openFileCache.maximum" option is unknown; "openFileCache" may have: max, inactive, valid, ' +
-        'minUses, errors, memory, maxNegative, links, spelledBelow'],
+        'minUses, errors, memory, maxNegative, directories, links, spelledBelow'],
       [[], '"openFileCache" option must be an object, but is an array']
     ] as Array<[OpenFileCacheOptions, string]>) {
       for (const mounts of [[{ openFileCache }], [{}, { openFileCache }]]) {

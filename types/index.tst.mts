@@ -82,7 +82,7 @@ describe('options', () => {
       preCompressed: ['zstd' as const, 'br' as const],
       types: { '.ts': 'text/plain' },
       fallback: 'index.html',
-      openFileCache: { max: 10, inactive: '1m', valid: 0, minUses: 1, errors: true, memory: false as const, maxNegative: 1 }
+      openFileCache: { max: 10, inactive: '1m', valid: 0, minUses: 1, errors: true, memory: false as const, maxNegative: 1, directories: { max: 1, maxNames: 1 } }
     })
     expect<CachedStaticOptions>().type.toBeAssignableFrom({})
   })
@@ -172,6 +172,8 @@ describe('options', () => {
     expect<CachedStaticOptions['openFileCache']>().type.toBe<OpenFileCacheOptions | OpenFileCache | false | undefined>()
     expect<CachedStaticOptions>().type.toBeAssignableFrom({ openFileCache: new OpenFileCache() })
     expect<CachedStaticOptions>().type.not.toBeAssignableFrom({ openFileCache: true as const })
+    expect<CachedStaticOptions>().type.toBeAssignableFrom({ openFileCache: { directories: false as const } })
+    expect<CachedStaticOptions>().type.not.toBeAssignableFrom({ openFileCache: { directories: true as const } })
   })
 
   test('an option of one reply does not reach the routes', () => {
@@ -193,6 +195,7 @@ describe('decorators', () => {
   test('the shared cache', () => {
     expect(app.openFileCache).type.toBe<OpenFileCache>()
     expect(app.openFileCache.stats()).type.toBe<OpenFileCacheStats>()
+    expect(app.openFileCache.stats()).type.toBeAssignableTo<Record<'directories' | 'names' | 'directoryHits' | 'negativeHits', number>>()
   })
 
   // With something in each that @fastify/static, whose overloads are here too, does not take.

@@ -29,6 +29,26 @@ export interface OpenFileCacheOptions extends LookupPolicyOptions {
    * @default 10000
    */
   maxNegative?: number
+  /**
+   * Names of directories below which different paths are missing again and again, or `false` for none: what is not among
+   * them is not there, whatever it is called, and one `stat` of the directory per `errors` holds for all of them. Where
+   * look-ups say `spelledBelow`, on Linux, on file systems that keep the times of directories (ext, XFS, Btrfs, ZFS,
+   * tmpfs, overlayfs, NTFS).
+   */
+  directories?: false | DirectoryOptions
+}
+
+export interface DirectoryOptions {
+  /**
+   * Most directories whose names are kept; that which was read the longest ago goes first.
+   * @default 1000
+   */
+  max?: number
+  /**
+   * Most names kept in all; a directory with more is never read to its end.
+   * @default 100000
+   */
+  maxNames?: number
 }
 
 export interface MemoryOptions {
@@ -174,6 +194,8 @@ export interface OpenFileCacheStats {
   misses: number
   /** Look-ups answered from a fresh negative entry. */
   negativeHits: number
+  /** Look-ups answered by the names of a directory. */
+  directoryHits: number
   /** Known entries that were checked again, by a request or by the timer. */
   revalidations: number
   /** Entries dropped because `max` was reached. */
@@ -184,6 +206,9 @@ export interface OpenFileCacheStats {
   /** File and directory entries now. */
   entries: number
   negativeEntries: number
+  /** Directories whose names are kept now, and their names. */
+  directories: number
+  names: number
   /** Every descriptor open now, those of dropped entries that are still being read included. */
   openFiles: number
   /** Borrows of descriptors not yet released. */
@@ -288,6 +313,16 @@ export interface FileSystem {
     fd: number, buffer: Buffer, offset: number, length: number, position: number,
     callback: (error: Error | null, bytesRead: number) => void
   ): void
+  /**
+   * The names in a directory, and what that directory was before they were read: of one and the same, wherever the path
+   * leads meanwhile. `undefined` when there are more than `limit`.
+   */
+  names (path: string, limit: number): Promise<{ readonly names: readonly string[], readonly stat: FileStat } | undefined>
+  /**
+   * Whether the times of the directory change with each of its names, on the file system that it is on. Where this is
+   * not known: `false`.
+   */
+  keepsDirectoryTimes (path: string): Promise<boolean>
   realpath (path: string): Promise<string>
   /** The real path of what `fd`, opened as `path`, refers to now. */
   realpathOf (fd: number, path: string): Promise<string>
