@@ -73,9 +73,13 @@ export class DirectoryNames {
   /** A directory, `top` or below, that has no name for the way to `path`: nothing is at `path` if it is fresh. */
   lacking (path: string, top: string): NamedDirectory | undefined {
     if (this.#directories.size === 0) return undefined
-    for (const [directory, name] of waysTo(path, top)) {
-      const known = this.#directories.get(directory)
-      if (known !== undefined && !known.names.has(name) && !isUnlisted(name)) return known
+    // As `waysTo`, without making anything: this is asked at each look-up of a name that is not there.
+    let slash = path.indexOf(sep, lengthOf(top))
+    for (let depth = 0; slash !== -1 && depth < MAX_DEPTH; depth++) {
+      const end = path.indexOf(sep, slash + 1)
+      const known = this.#directories.get(path.slice(0, slash) || sep)
+      if (known !== undefined && lacks(known, path.slice(slash + 1, end === -1 ? undefined : end))) return known
+      slash = end
     }
     return undefined
   }
@@ -222,7 +226,7 @@ export class DirectoryNames {
 
 /** The directories on the way to `path` from `top` on, as they are spelled in it, and the name that comes next. */
 function * waysTo (path: string, top: string): Generator<[directory: string, name: string]> {
-  let slash = path.indexOf(sep, top.endsWith(sep) ? top.length - 1 : top.length)
+  let slash = path.indexOf(sep, lengthOf(top))
   for (let depth = 0; slash !== -1 && depth < MAX_DEPTH; depth++) {
     const end = path.indexOf(sep, slash + 1)
     yield [path.slice(0, slash) || sep, path.slice(slash + 1, end === -1 ? undefined : end)]
@@ -230,9 +234,14 @@ function * waysTo (path: string, top: string): Generator<[directory: string, nam
   }
 }
 
-/** Whether a name leads somewhere without being listed. */
-function isUnlisted (name: string): boolean {
-  return name === '' || name === '.' || name === '..'
+/** Without a slash at its end. */
+function lengthOf (top: string): number {
+  return top.endsWith(sep) ? top.length - 1 : top.length
+}
+
+/** Some names lead somewhere without being listed. */
+function lacks ({ names }: NamedDirectory, name: string): boolean {
+  return !names.has(name) && name !== '' && name !== '.' && name !== '..'
 }
 
 function lacksWayTo ({ path: directory, names }: NamedDirectory, path: string): boolean {
