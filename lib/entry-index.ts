@@ -20,8 +20,8 @@ export class FileEntry {
   spelledFrom = 0
   /** Smallest `valid` that used the entry since its last check. */
   minValid = Infinity
-  /** Tick at which the timer looks at the entry: `NOT_DUE`, `QUEUED`, or a tick number. */
-  due = NOT_DUE
+  /** Among which the timer looks at the entry. */
+  slot: Slot | undefined
 
   constructor (
     readonly key: string,
@@ -45,8 +45,13 @@ export class FileEntry {
   }
 }
 
-export const NOT_DUE = -1
-export const QUEUED = -2
+/** Entries that the timer looks at in one tick. */
+export interface Slot {
+  readonly tick: number
+  readonly entries: Set<FileEntry>
+  /** The tick has come: they are looked at one after the other. */
+  isDue: boolean
+}
 
 export class NegativeEntry implements Negative {
   readonly kind = 'negative'

@@ -1,5 +1,4 @@
-import { NOT_DUE, QUEUED } from './entry-index'
-import type { FileEntry } from './entry-index'
+import type { FileEntry, Slot } from './entry-index'
 import type { Clock } from '../types/open-file-cache'
 
 /** Milliseconds between two looks at what is due. */
@@ -23,9 +22,9 @@ export interface RevalidationWork {
 export class RevalidationTimer {
   readonly #clock: Clock
   readonly #work: RevalidationWork
-  readonly #wheel = new Map<number, Set<FileEntry>>()
-  #backlog: FileEntry[] = []
-  #nextInBacklog = 0
+  readonly #wheel = new Map<number, Slot>()
+  /** What is left of the slots that are due. */
+  #due: Array<IterableIterator<FileEntry>> = []
   #checking = 0
   #cancel: (() => void) | undefined
 
@@ -43,23 +42,26 @@ export class RevalidationTimer {
     this.#cancel?.()
     this.#cancel = undefined
     this.#wheel.clear()
-    this.#clearBacklog()
+    this.#due = []
   }
 
   /** A look-up used the entry with a shorter `valid` than any since the entry's last check. */
   schedule (entry: FileEntry, valid: number): void {
     entry.minValid = valid
-    if (entry.due === QUEUED || valid === Infinity) return
+    if (entry.slot?.isDue === true || valid === Infinity) return
     const period = Math.max(valid, LEAST_VALID)
     // Early enough for a tick and a queue of others to pass before the answer goes stale.
     const lead = Math.min(period / 2, Math.max(2 * TICK, period / 8))
     const tick = Math.floor((entry.validatedAt + period - lead) / TICK)
-    if (entry.due === tick) return
+    if (entry.slot?.tick === tick) return
     this.forget(entry)
-    entry.due = tick
-    const slot = this.#wheel.get(tick)
-    if (slot === undefined) this.#wheel.set(tick, new Set([entry]))
-    else slot.add(entry)
+    let slot = this.#wheel.get(tick)
+    if (slot === undefined) {
+      slot = { tick, entries: new Set(), isDue: false }
+      this.#wheel.set(tick, slot)
+    }
+    slot.entries.add(entry)
+    entry.slot = slot
   }
 
   /** The entry was checked: due again only after its next use. */
@@ -70,21 +72,23 @@ export class RevalidationTimer {
 
   /** The entry is not due any more. What is forgotten must not live on in the wheel for as long as its `valid`. */
   forget (entry: FileEntry): void {
-    const slot = this.#wheel.get(entry.due)
-    if (slot?.delete(entry) === true && slot.size === 0) this.#wheel.delete(entry.due)
-    entry.due = NOT_DUE
+    const { slot } = entry
+    if (slot === undefined) return
+    entry.slot = undefined
+    slot.entries.delete(entry)
+    if (slot.entries.size === 0 && !slot.isDue) this.#wheel.delete(slot.tick)
   }
 
+  /** Takes no longer for many entries than for few. */
   #tick (): void {
     this.#cancel = undefined
     const now = this.#clock.now()
     for (const [tick, slot] of this.#wheel) {
       if (tick * TICK > now) continue
       this.#wheel.delete(tick)
-      for (const entry of slot) {
-        entry.due = QUEUED
-        this.#backlog.push(entry)
-      }
+      slot.isDue = true
+      // It passes over what is forgotten meanwhile.
+      this.#due.push(slot.entries.values())
     }
     this.#work.sweep(now)
     this.#checkNext()
@@ -93,10 +97,8 @@ export class RevalidationTimer {
 
   #checkNext (): void {
     while (this.#checking < CONCURRENCY) {
-      const entry = this.#backlog[this.#nextInBacklog++]
-      if (entry === undefined) return this.#clearBacklog()
-      // A request may have checked it meanwhile, or somebody forgotten it.
-      if (entry.due !== QUEUED) continue
+      const entry = this.#nextDue()
+      if (entry === undefined) return
       this.#checking++
       this.#work.check(entry).then(() => {
         this.#checking--
@@ -105,8 +107,12 @@ export class RevalidationTimer {
     }
   }
 
-  #clearBacklog (): void {
-    this.#backlog = []
-    this.#nextInBacklog = 0
+  #nextDue (): FileEntry | undefined {
+    for (;;) {
+      const [entries] = this.#due
+      const next = entries?.next()
+      if (next?.done !== true) return next?.value
+      this.#due.shift()
+    }
   }
 }
