@@ -293,7 +293,7 @@ t.test('a body', async (t) => {
   engineTest(t, 'ends with the response, though nobody reads it', { memory: false }, async (t, { cache, fs }) => {
     fs.write('/f', 'abc')
     const reply = new FakeReply()
-    sendBody(reply.asReply, await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', undefined))
+    sendBody(reply.asReply, await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', {}))
     t.equal(reply.payloads.length, 1)
     t.equal((reply.payloads[0] as { path?: string }).path, '/f')
     t.equal(cache.stats().leases, 1)
@@ -306,7 +306,7 @@ t.test('a body', async (t) => {
     for (const [size, reads] of [[undefined, 4], [70_000, 3], [200_000, 1], [300_000, 1]] as const) {
       const reply = new FakeReply()
       const before = fs.count('read')
-      const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 199_999 }, '/f', size)
+      const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 199_999 }, '/f', { chunkSize: size })
       t.equal(Buffer.concat(await body.toArray()).length, 200_000)
       t.equal(fs.count('read'), before + reads, `${size}`)
     }
@@ -315,7 +315,7 @@ t.test('a body', async (t) => {
   engineTest(t, 'is not sent to a client that left while it was opened', { memory: false }, async (t, { cache, fs }) => {
     fs.write('/f', 'abc')
     const reply = new FakeReply()
-    const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', undefined)
+    const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', {})
     reply.raw.destroyed = true
     sendBody(reply.asReply, body)
     t.strictSame(reply.payloads, [])
@@ -329,7 +329,7 @@ t.test('a body', async (t) => {
     engineTest(t, name, { memory: false }, async (t, { cache, fs }) => {
       fs.write('/f', Buffer.alloc(200_000))
       const reply = http2 ? new FakeReply().overHttp2() : new FakeReply()
-      const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 199_999 }, '/f', undefined)
+      const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 199_999 }, '/f', {})
       const resetsAtError: number[] = []
       body.once('error', () => resetsAtError.push(...reply.stream.resets))
       fs.write('/f', '')
