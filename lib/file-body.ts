@@ -78,14 +78,16 @@ export class FileBody extends Readable {
 
   /** Into a response of HTTP/1.1 as it is: double-buffered, in memory of the pool. Into anything else: as any stream. */
   override pipe<T extends NodeJS.WritableStream> (destination: T, options?: { end?: boolean }): T {
-    const isOwn = this.#pool !== undefined && this.listenerCount('data') === 0 && this.listenerCount('readable') === 0
-    if (!isOwn || !isPlainResponse(destination)) return super.pipe(destination, options)
+    const first = this.#first
+    const isRead = first === undefined || this.listenerCount('data') > 0 || this.listenerCount('readable') > 0
+    if (this.#pool === undefined || isRead || !isPlainResponse(destination)) return super.pipe(destination, options)
+    this.#first = undefined
     destination.emit('pipe', this)
-    this.#pump(destination, options?.end !== false)
+    this.#pump(first, destination, options?.end !== false)
     return destination
   }
 
-  #pump (response: ServerResponse, endsResponse: boolean): void {
+  #pump (first: Chunk, response: ServerResponse, endsResponse: boolean): void {
     const written = new Set<Chunk>()
     // When the connection breaks, some callbacks say nothing of it and some never come. Whoever still reads that memory
     // must not see the bytes of others in it.
@@ -132,8 +134,6 @@ export class FileBody extends Readable {
       this.push(null)
       this.resume()
     }
-    const first = this.#first as Chunk
-    this.#first = undefined
     write(first)
     advance()
   }

@@ -40,7 +40,12 @@ export function withdrawHead (reply: HeadedReply): void {
 
 /** Once, beside what is there; `*` says it already. */
 export function varyByAcceptEncoding (reply: FastifyReply): void {
-  const present = [reply.getHeader('vary') ?? []].flat().join(', ')
+  const value = reply.getHeader('vary')
+  if (value === undefined) {
+    reply.header('vary', 'accept-encoding')
+    return
+  }
+  const present = [value].flat().join(', ')
   if (/(?:^|,)\s*(?:\*|accept-encoding)\s*(?:,|$)/i.test(present)) return
   reply.header('vary', present === '' ? 'accept-encoding' : `${present}, accept-encoding`)
 }
