@@ -30,8 +30,8 @@ export class BufferPool implements Contract {
 
   take (): Buffer | undefined {
     if (this.#lent >= this.#max) return undefined
-    const buffer = this.#free.pop() ?? Buffer.allocUnsafeSlow(SIZE)
-    this.#lent++
+    const buffer = this.#free.pop() ?? newBuffer()
+    if (buffer !== undefined) this.#lent++
     this.#takenAt = this.#clock.now()
     return buffer
   }
@@ -55,5 +55,14 @@ export class BufferPool implements Contract {
   close (): void {
     this.#max = 0
     this.#free = []
+  }
+}
+
+function newBuffer (): Buffer | undefined {
+  try {
+    return Buffer.allocUnsafeSlow(SIZE)
+  } catch {
+    // As when all are lent.
+    return undefined
   }
 }
