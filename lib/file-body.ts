@@ -79,10 +79,10 @@ export class FileBody extends Readable {
   /** Into a response of HTTP/1.1 as it is: double-buffered, in memory of the pool. Into anything else: as any stream. */
   override pipe<T extends NodeJS.WritableStream> (destination: T, options?: { end?: boolean }): T {
     const first = this.#first
-    const isRead = first === undefined || this.listenerCount('data') > 0 || this.listenerCount('readable') > 0
+    // Anything but null: somebody reads it besides, or has begun to.
+    const isRead = first === undefined || this.readableFlowing !== null
     if (this.#pool === undefined || isRead || !isPlainResponse(destination)) return super.pipe(destination, options)
     this.#first = undefined
-    destination.emit('pipe', this)
     this.#pump(first, destination, options?.end !== false)
     return destination
   }
@@ -95,7 +95,6 @@ export class FileBody extends Readable {
       for (const chunk of written) this.#leaveBehind(chunk)
       written.clear()
     }
-    response.once('close', this.#leaveAll)
 
     const advance = (): void => {
       if (this.#isReading || this.#remaining === 0 || this.destroyed || written.size === IN_FLIGHT) return
@@ -124,8 +123,8 @@ export class FileBody extends Readable {
       written.add(chunk)
       response.write(chunk.bytes, (error) => {
         if (!written.delete(chunk)) return
-        if (error == null && isIntact(response)) this.#giveBack(chunk)
-        else this.#leaveBehind(chunk)
+        if (error != null || !isIntact(response)) return this.#leaveBehind(chunk)
+        this.#giveBack(chunk)
         advance()
       })
       if (this.#remaining > 0) return
@@ -138,6 +137,12 @@ export class FileBody extends Readable {
     advance()
   }
 
+  /** The response is over, complete or not: nobody will tell any more that something of it was written. */
+  abandon (): void {
+    this.#leaveAll?.()
+    this.destroy()
+  }
+
   #giveBack ({ pooled }: Chunk): void {
     if (pooled !== undefined) this.#pool?.give(pooled)
   }
@@ -147,6 +152,8 @@ export class FileBody extends Readable {
   }
 
   override _read (): void {
+    // Who asks now is late: each byte goes into the response, once.
+    if (this.#leaveAll !== undefined) return
     const first = this.#first
     if (first !== undefined) {
       this.#first = undefined
@@ -212,7 +219,6 @@ export class FileBody extends Readable {
     const finish = (): void => {
       if (this.#first !== undefined) this.#giveBack(this.#first)
       this.#first = undefined
-      if (this.#remaining > 0 || error !== null) this.#leaveAll?.()
       this.#lease.release()
       callback(error)
     }
@@ -225,12 +231,12 @@ export class FileBody extends Readable {
 /** Before anybody has wrapped it. */
 const { write } = OutgoingMessage.prototype
 
-/** One that does with the bytes what Node does: who wraps `write` may keep them. */
+/** One that does with the bytes what Node does: who wraps `write` may keep them, who hears of `pipe` may read them too. */
 function isPlainResponse (destination: NodeJS.WritableStream): destination is ServerResponse & NodeJS.WritableStream {
-  return destination instanceof ServerResponse && destination.write === write
+  return destination instanceof ServerResponse && destination.write === write && destination.listenerCount('pipe') === 0
 }
 
-/** Neither the response nor its connection is broken or gone. */
-function isIntact ({ destroyed, closed, socket }: ServerResponse): boolean {
-  return !destroyed && !closed && socket?.destroyed !== true && socket?.closed !== true
+/** Neither the response nor its connection is broken or gone; what is closed is destroyed too. */
+function isIntact ({ destroyed, socket }: ServerResponse): boolean {
+  return !destroyed && socket?.destroyed !== true
 }

@@ -89,7 +89,7 @@ export function openBody (
 
 export function sendBody (reply: FastifyReply, body: FileBody): void {
   // Hooks may fail, or wrap the body and leave it: the response ends it in any case.
-  onClose(reply, () => body.destroy())
+  onClose(reply, () => body.abandon())
   if (!isAbandoned(reply)) reply.send(body)
 }
 
