@@ -41,3 +41,28 @@ export function acceptableCodings (field: string | undefined, offered: readonly 
     .filter((coding) => qualityOf(coding) > 0 && qualityOf(coding) >= identity)
     .sort((a, b) => qualityOf(b) - qualityOf(a))
 }
+
+/** Texts of Accept-Encoding whose meaning is remembered, and their length: browsers send a handful, others what they like. */
+const MAX_REMEMBERED = 100
+const MAX_LENGTH = 256
+
+/** `acceptableCodings`, for one server. */
+export class CodingNegotiator {
+  readonly #offered: readonly Coding[]
+  readonly #known = new Map<string, readonly Coding[]>()
+
+  constructor (offered: readonly Coding[]) {
+    this.#offered = offered
+  }
+
+  acceptable (field: string | undefined): readonly Coding[] {
+    if (field === undefined || this.#offered.length === 0) return []
+    const known = this.#known.get(field)
+    if (known !== undefined) return known
+    const codings = Object.freeze(acceptableCodings(field, this.#offered))
+    if (field.length > MAX_LENGTH) return codings
+    if (this.#known.size === MAX_REMEMBERED) this.#known.delete(this.#known.keys().next().value as string)
+    this.#known.set(field, codings)
+    return codings
+  }
+}

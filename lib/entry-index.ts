@@ -80,6 +80,8 @@ export interface EntryIndexOptions {
  */
 export class EntryIndex {
   readonly #options: EntryIndexOptions
+  /** The most recently used entry, in all its queues, if nothing was put there since: a look-up and its lease touch it twice. */
+  #newest: FileEntry | undefined
   readonly #probation: LRUCache<string, FileEntry>
   readonly #retained: LRUCache<string, FileEntry>
   readonly #negative: LRUCache<string, NegativeEntry>
@@ -121,6 +123,8 @@ export class EntryIndex {
 
   /** Makes an entry that is in the index the most recently used one. */
   touch (entry: FileEntry): void {
+    if (entry === this.#newest) return
+    this.#newest = entry
     this.#queueOf(entry).get(entry.key)
     if (entry.memory.bytes !== undefined) this.#held.get(entry.key)
     else if (entry.file !== undefined) this.#open.get(entry.key)
@@ -143,6 +147,7 @@ export class EntryIndex {
       this.#dropped(victim as FileEntry)
       evicted++
     }
+    this.#newest = undefined
     this.#queueOf(entry).set(entry.key, entry)
     return evicted
   }
@@ -167,11 +172,13 @@ export class EntryIndex {
     if (entry.uses < policy.minUses) return
     this.#probation.delete(entry.key)
     entry.retained = true
+    this.#newest = undefined
     this.#retained.set(entry.key, entry)
   }
 
   keepOpen (entry: FileEntry, file: OpenFile): void {
     entry.file = file
+    this.#newest = undefined
     this.#open.set(entry.key, entry)
   }
 
@@ -185,6 +192,7 @@ export class EntryIndex {
     entry.memory = new MemoryLease(entry.snapshot, bytes.buffer)
     entry.settled &&= bytes.settled
     // lru-cache takes no size of 0, and nothing has to go for an empty file.
+    this.#newest = undefined
     if (bytes.buffer.length > 0) this.#held.set(entry.key, entry, { size: bytes.buffer.length })
   }
 
@@ -209,6 +217,7 @@ export class EntryIndex {
   }
 
   #dropped (entry: FileEntry): void {
+    if (entry === this.#newest) this.#newest = undefined
     entry.dropped = true
     this.#held.delete(entry.key)
     this.#forgetBytes(entry)

@@ -1,5 +1,5 @@
 import { refuse as refuseOption } from './cache-options'
-import { acceptableCodings } from './content-coding'
+import { CodingNegotiator } from './content-coding'
 import { encodePath, listContent, readDirectory } from './directory-list'
 import { INVALID_OPTION_VALUE } from './errors'
 import { toStats } from './file-system'
@@ -33,6 +33,7 @@ export class Mount {
   readonly settings: Settings
   readonly #context: MountContext
   readonly #roots: readonly Root[]
+  readonly #codings: CodingNegotiator
   readonly #transmitter: Transmitter
   /** The page of a single-page application. */
   readonly fallback: Target | undefined
@@ -40,6 +41,7 @@ export class Mount {
   constructor (settings: Settings, context: MountContext) {
     this.settings = settings
     this.#context = context
+    this.#codings = new CodingNegotiator(settings.preCompressed)
     this.#roots = settings.send.roots.map((path) => this.root(path, path))
     const { fallback, send: { roots: [first] } } = settings
     this.fallback = fallback === undefined || first === undefined ? undefined : fallbackTarget(fallback, first)
@@ -62,13 +64,13 @@ export class Mount {
 
   /** `fallsBack`: whether the page of the application may answer. */
   search (target: Target, roots: readonly Root[], request: FastifyRequest, send: SendSettings, fallsBack: boolean): Search {
-    const { preCompressed, list, redirect } = this.settings
+    const { list, redirect } = this.settings
     return {
       target,
       roots,
       index: send.index,
       extensions: send.extensions,
-      codings: preCompressed.length === 0 ? preCompressed : acceptableCodings(request.headers['accept-encoding'], preCompressed),
+      codings: this.#codings.acceptable(request.headers['accept-encoding']),
       stopsAtDirectory: redirect || list !== undefined,
       fallback: fallsBack ? this.fallback : undefined
     }

@@ -1,4 +1,5 @@
 import { join, sep } from 'node:path'
+import { BufferPool } from './buffer-pool'
 import { cacheCapacity, lookupPolicy, NO_CAPACITY, refuse } from './cache-options'
 import { systemClock } from './clock'
 import { Descriptors } from './descriptors'
@@ -57,6 +58,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
   }
 
   readonly capacity: Capacity
+  readonly buffers: BufferPool
   readonly #fs: FileSystem
   readonly #clock: Clock
   readonly #policy: LookupPolicy
@@ -87,6 +89,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     this.#policy = lookupPolicy(options)
     this.#fs = world.fileSystem ?? nodeFileSystem()
     this.#clock = world.clock ?? systemClock
+    this.buffers = new BufferPool(this.#clock, capacity.inactive, () => this.#timer.start())
     this.#index = new EntryIndex({
       ...capacity,
       maxOpen: Math.max(1, Math.floor(this.#fs.descriptorLimit() / 2)),
@@ -109,8 +112,9 @@ export class OpenFileCache implements Contract.OpenFileCache {
       sweep: (now) => {
         this.#index.dropInactive(now, SWEEP_AT_ONCE)
         this.#names.dropInactive(now)
+        this.buffers.dropInactive(now)
       },
-      isIdle: () => this.#index.isEmpty && this.#names.size === 0
+      isIdle: () => this.#index.isEmpty && this.#names.size === 0 && this.buffers.bytes === 0
     })
   }
 
@@ -465,6 +469,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
 
   async #close (): Promise<void> {
     this.clear()
+    this.buffers.close()
     this.#timer.stop()
     await Promise.all(this.#landings)
     await this.#names.idle()
@@ -488,7 +493,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
       openFiles: this.#descriptors.opens - this.#descriptors.closes,
       leases: this.#descriptors.leases,
       bodyBytes: this.#index.bodyBytes,
-      poolBytes: 0
+      poolBytes: this.buffers.bytes
     }
   }
 }

@@ -146,7 +146,7 @@ function addRoute (fastify: FastifyInstance, mount: Mount, { url, roots, config 
         consulted(request, { rejection: target })
         return done()
       }
-      const search = mount.search(target, roots, request, send, fallsBack(target, request))
+      const search = mount.search(target, roots, request, send, mount.fallback !== undefined && fallsBack(target, request))
       const selection = mount.select(search)
       if (!(selection instanceof Promise)) {
         consulted(request, { search, selection })

@@ -4,6 +4,7 @@ import { READ_FAILED } from './errors'
 import { FileBody } from './file-body'
 import type { FastifyReply } from 'fastify'
 import type { ServerHttp2Stream } from 'node:http2'
+import type { BodyOptions } from './file-body'
 import type { FilePlan, Refusal } from './respond'
 import type { ByteRange } from './range'
 import type { Lease } from '../types/open-file-cache'
@@ -39,7 +40,12 @@ export function withdrawHead (reply: HeadedReply): void {
 
 /** Once, beside what is there; `*` says it already. */
 export function varyByAcceptEncoding (reply: FastifyReply): void {
-  const present = [reply.getHeader('vary') ?? []].flat().join(', ')
+  const value = reply.getHeader('vary')
+  if (value === undefined) {
+    reply.header('vary', 'accept-encoding')
+    return
+  }
+  const present = [value].flat().join(', ')
   if (/(?:^|,)\s*(?:\*|accept-encoding)\s*(?:,|$)/i.test(present)) return
   reply.header('vary', present === '' ? 'accept-encoding' : `${present}, accept-encoding`)
 }
@@ -69,18 +75,21 @@ export function sendStream (reply: FastifyReply, bytes: Buffer, range: ByteRange
 
 /** The first bytes of a body that is read from a leased descriptor; the head can still change. */
 export function openBody (
-  reply: FastifyReply, lease: Lease, range: ByteRange, path: string, chunkSize: number | undefined
+  reply: FastifyReply, lease: Lease, range: ByteRange, path: string, options: Omit<BodyOptions, 'onFault'>
 ): Promise<FileBody> {
-  return FileBody.open(lease, path, range, (cause) => {
+  const onFault = (cause: Error): Error => {
     reset(reply)
     // A hook may have held the head back: then this is what the client is told.
     return Object.assign(new READ_FAILED(), { cause })
-  }, chunkSize)
+  }
+  // A session of HTTP/2 refuses streams when more than a few MiB are waiting in it.
+  const pool = streamOf(reply) === undefined ? options.pool : undefined
+  return FileBody.open(lease, path, range, { ...options, pool, onFault })
 }
 
 export function sendBody (reply: FastifyReply, body: FileBody): void {
   // Hooks may fail, or wrap the body and leave it: the response ends it in any case.
-  onClose(reply, () => body.destroy())
+  onClose(reply, () => body.abandon())
   if (!isAbandoned(reply)) reply.send(body)
 }
 

@@ -107,7 +107,7 @@ export class Transmitter {
             if (borrowed.bytes !== undefined || borrowed.snapshot !== snapshot) continue
           }
           if (range.end < range.start) return this.#sendInMemory(exchange, found, snapshot, plan, Buffer.alloc(0))
-          const body = await reading(() => openBody(reply, borrowed, range, found.path, highWaterMark))
+          const body = await reading(() => openBody(reply, borrowed, range, found.path, { chunkSize: highWaterMark, pool: this.#cache.buffers }))
           lease = undefined
           try {
             this.#setHead(exchange, found, snapshot, plan)

@@ -1,7 +1,7 @@
 import { deepEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { acceptableCodings, CODING_SUFFIX, type Coding } from '../lib/content-coding'
+import { acceptableCodings, CODING_SUFFIX, CodingNegotiator, type Coding } from '../lib/content-coding'
 import { holds, nearly, referenceCodings } from './fixtures/rfc-reference'
 
 const OFFERED: readonly Coding[] = ['br', 'zstd', 'gzip']
@@ -137,5 +137,71 @@ t.test('acceptableCodings is the reference', t => {
   holds(t, fc.property(field, fc.shuffledSubarray([...ALL]), (field, offered) => {
     deepEqual(acceptableCodings(field, offered), referenceCodings(field, offered))
   }))
+  t.end()
+})
+
+t.test('a negotiator', t => {
+  t.test('says the same, the first time and again', t => {
+    const field = fc.option(nearly(list, ' \t,;=q.01*-x'), { nil: undefined })
+    const fields = fc.array(field, { minLength: 1, maxLength: 5 })
+    holds(t, fc.property(fields, fc.shuffledSubarray([...ALL]), (fields, offered) => {
+      const negotiator = new CodingNegotiator(offered)
+      for (const field of [...fields, ...fields]) {
+        deepEqual(negotiator.acceptable(field), acceptableCodings(field, offered))
+      }
+    }))
+    t.end()
+  })
+
+  /** Whether an answer is remembered: the same object then, as no two answers are otherwise. */
+  const isRemembered = (negotiator: CodingNegotiator, field: string): boolean => {
+    const first = negotiator.acceptable(field)
+    return negotiator.acceptable(field) === first
+  }
+
+  t.test('remembers what a text means, and nobody can change it', t => {
+    const negotiator = new CodingNegotiator(OFFERED)
+    t.ok(isRemembered(negotiator, 'gzip, br'))
+    t.ok(isRemembered(negotiator, 'identity'), 'also when it means nothing')
+    t.not(negotiator.acceptable('gzip, br'), negotiator.acceptable('gzip,br'))
+    t.throws(() => { (negotiator.acceptable('gzip, br') as Coding[]).push('deflate') }, TypeError)
+    t.strictSame(negotiator.acceptable('gzip, br'), ['br', 'gzip'])
+    t.end()
+  })
+
+  t.test('each for the codings that it offers', t => {
+    const one = new CodingNegotiator(['gzip'])
+    const other = new CodingNegotiator(['br'])
+    for (let i = 0; i < 2; i++) {
+      t.strictSame(one.acceptable('gzip, br'), ['gzip'])
+      t.strictSame(other.acceptable('gzip, br'), ['br'])
+    }
+    t.strictSame(new CodingNegotiator([]).acceptable('gzip'), [])
+    t.strictSame(one.acceptable(undefined), [])
+    t.end()
+  })
+
+  t.test('forgets the oldest of 100 texts', t => {
+    const negotiator = new CodingNegotiator(OFFERED)
+    const answers = Array.from({ length: 100 }, (_, i) => negotiator.acceptable(`br;q=0.${i + 100}`))
+    answers.forEach((answer, i) => t.equal(negotiator.acceptable(`br;q=0.${i + 100}`), answer))
+    negotiator.acceptable('gzip')
+    for (let i = 1; i < 100; i++) t.equal(negotiator.acceptable(`br;q=0.${i + 100}`), answers[i])
+    t.not(negotiator.acceptable('br;q=0.100'), answers[0])
+    t.end()
+  })
+
+  t.test('remembers no long text', t => {
+    const negotiator = new CodingNegotiator(OFFERED)
+    t.ok(isRemembered(negotiator, 'gzip' + ' '.repeat(252)))
+    const first = negotiator.acceptable('br')
+    for (let i = 0; i < 200; i++) {
+      const long = 'gzip' + ' '.repeat(253 + i)
+      t.notOk(isRemembered(negotiator, long))
+      t.strictSame(negotiator.acceptable(long), ['gzip'])
+    }
+    t.equal(negotiator.acceptable('br'), first, 'nor does one push a short one out')
+    t.end()
+  })
   t.end()
 })

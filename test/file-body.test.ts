@@ -38,10 +38,13 @@ function bodyTest (t: Test, name: string, bytes: Buffer, body: (t: Test, sending
       lease,
       faults,
       open: ({ start = 0, end = bytes.length - 1 } = {}, chunkSize?: number) =>
-        FileBody.open(lease, '/f', { start, end }, (cause) => {
-          faults.push('fault')
-          return cause
-        }, chunkSize)
+        FileBody.open(lease, '/f', { start, end }, {
+          onFault: (cause) => {
+            faults.push('fault')
+            return cause
+          },
+          chunkSize
+        })
     })
     await settled()
     t.equal(engine.cache.stats().leases, 0, 'afterwards: the lease was released')
@@ -109,7 +112,7 @@ t.test('what is sent', async (t) => {
 
   bodyTest(t, 'is the same for two bodies of one descriptor at a time', LARGE, async (t, { open, cache, fs }) => {
     const other = await opened(cache, '/f')
-    const another = await FileBody.open(other, '/f', { start: 100, end: LARGE.length - 1 }, (cause) => cause)
+    const another = await FileBody.open(other, '/f', { start: 100, end: LARGE.length - 1 }, { onFault: (cause) => cause })
     const [one, two] = await Promise.all([buffer(await open()), buffer(another)])
     t.ok(LARGE.equals(one))
     t.ok(LARGE.subarray(100).equals(two))
@@ -212,9 +215,11 @@ t.test('one version', async (t) => {
         const lease = await opened(cache, '/f')
         await lease.current()
         const order: string[] = []
-        const body = await FileBody.open(lease, '/f', { start: 0, end: LARGE.length - 1 }, (cause) => {
-          order.push('fault')
-          return cause
+        const body = await FileBody.open(lease, '/f', { start: 0, end: LARGE.length - 1 }, {
+          onFault: (cause) => {
+            order.push('fault')
+            return cause
+          }
         })
         body.on('error', () => order.push('error'))
         clock.jump(5)
@@ -281,9 +286,11 @@ t.test('a failure in the middle', async (t) => {
     fs.write('/f', LARGE)
     const told = new Error('told')
     const causes: unknown[] = []
-    const body = await FileBody.open(await opened(cache, '/f'), '/f', { start: 0, end: LARGE.length - 1 }, (cause) => {
-      causes.push(cause)
-      return told
+    const body = await FileBody.open(await opened(cache, '/f'), '/f', { start: 0, end: LARGE.length - 1 }, {
+      onFault: (cause) => {
+        causes.push(cause)
+        return told
+      }
     })
     fs.fail('read', 'EIO')
     t.equal((await drain(body)).error, told)

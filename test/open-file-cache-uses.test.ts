@@ -1,6 +1,9 @@
 import t from 'tap'
-import { engineTest, fetched, held, opened, keptAs, stateOf, statsOf, use } from './fixtures/engine'
-import { settled } from './fixtures/fake-world'
+import { OpenFileCache } from '../lib/open-file-cache'
+import { deliver, deliverAll, engineTest, fetched, held, keptAs, nothingIsLeft, opened, stateOf, statsOf, use } from './fixtures/engine'
+import { fakeWorld, settled } from './fixtures/fake-world'
+import { Random } from './fixtures/random'
+import type { Engine } from './fixtures/engine'
 
 t.test('uses', async (t) => {
   engineTest(t, 'P25 below minUses the entry is made at once and nothing stays open; from minUses on it does', { minUses: 3, inactive: '2s' }, async (t, { cache, clock, fs }) => {
@@ -190,6 +193,177 @@ t.test('eviction', async (t) => {
     cache.lookup('/a')
     await use(cache, '/d')
     t.strictSame(['/a', '/b', '/c', '/d'].map((path) => stateOf(cache, path) !== undefined), [true, false, true, true])
+  })
+
+  // Touched twice with nothing between, an entry is moved once: here something is between.
+  const between: Array<[what: string, happens: (engine: Engine) => Promise<void>]> = [
+    ['another was touched', async ({ cache }) => { cache.lookup('/b') }],
+    ['another was added', async ({ cache }) => await use(cache, '/new')],
+    ['another was added and dropped', async ({ cache }) => {
+      await use(cache, '/new')
+      cache.invalidate('/new')
+    }],
+    ['it was checked', async ({ cache, clock }) => {
+      clock.jump(20_000)
+      await use(cache, '/a')
+      cache.lookup('/b')
+    }],
+    ['another was held', async ({ cache }) => {
+      await held(cache, '/b')
+    }],
+    ['another was leased and released', async ({ cache }) => {
+      cache.lease('/b')?.release()
+    }],
+    ['a directory was looked up', async ({ cache }) => await use(cache, '/d')],
+    ['it was dropped and found again', async ({ cache }) => {
+      cache.invalidate('/a')
+      await use(cache, '/a', 2)
+      cache.lookup('/b')
+    }]
+  ]
+  for (const [what, happens] of between) {
+    engineTest(t, `the order is that of uses, also when ${what} between two uses of one entry`, { max: 5, minUses: 2, valid: '1h' }, async (t, engine) => {
+      const { cache, fs } = engine
+      for (const path of ['/a', '/b', '/c', '/new', '/x', '/y', '/z']) fs.write(path, path)
+      fs.mkdir('/d')
+      for (const path of ['/a', '/b', '/c']) await use(cache, path, 2)
+      cache.lookup('/a')
+      await happens(engine)
+      cache.lookup('/a')
+      // Now /a is the last that goes of those that are retained.
+      for (const path of ['/x', '/y', '/z']) await use(cache, path, 2)
+      await use(cache, '/new', 2)
+      const paths = ['/a', '/b', '/c']
+      t.strictSame(paths.map((path) => stateOf(cache, path)), ['open', undefined, undefined])
+    })
+  }
+
+  engineTest(t, 'an entry that becomes retained is the last that goes', { max: 3, minUses: 2 }, async (t, { cache, fs }) => {
+    for (const path of ['/a', '/b', '/c', '/d']) fs.write(path, path)
+    await use(cache, '/b', 2)
+    await use(cache, '/a', 1)
+    cache.lookup('/a')
+    cache.lookup('/a')
+    cache.lookup('/b')
+    cache.lookup('/a')
+    await use(cache, '/c', 2)
+    await use(cache, '/d', 2)
+    t.strictSame(['/a', '/b', '/c', '/d'].map((path) => cache.lookup(path) !== undefined), [true, false, true, true])
+  })
+
+  engineTest(t, 'held bytes go in the order of uses', { minUses: 1, memory: { max: 3, maxFileSize: 1 } }, async (t, { cache, fs }) => {
+    for (const path of ['/a', '/b', '/c', '/d', '/e']) fs.write(path, path.slice(1))
+    for (const path of ['/a', '/b', '/c']) await held(cache, path)
+    cache.lookup('/a')
+    cache.lookup('/a')
+    await held(cache, '/d') // b goes
+    cache.lookup('/a')
+    cache.lookup('/c')
+    cache.lookup('/a')
+    await held(cache, '/e') // d goes
+    t.strictSame(['/a', '/b', '/c', '/d', '/e'].map((path) => keptAs(cache, path)), ['held', undefined, 'held', undefined, 'held'])
+  })
+
+  engineTest(t, 'held bytes do, when others were read while one was used', { minUses: 1, memory: { max: 3, maxFileSize: 1 } }, async (t, { cache, fs }) => {
+    for (const path of ['/a', '/b', '/c', '/d', '/e']) fs.write(path, path.slice(1))
+    for (const path of ['/a', '/b']) await held(cache, path)
+    const lease = await opened(cache, '/c')
+    fs.isManual = true
+    const filled = lease.fill()
+    lease.release()
+    cache.lookup('/a')
+    await deliver(fs, 'read')
+    await deliver(fs, 'fstat')
+    await filled
+    fs.isManual = false
+    cache.lookup('/a')
+    await held(cache, '/d') // b goes
+    await held(cache, '/e') // c goes
+    t.strictSame(['/a', '/b', '/c', '/d', '/e'].map((path) => keptAs(cache, path)), ['held', undefined, undefined, 'held', 'held'])
+  })
+
+  t.test('descriptors do, when others were opened while one was used', async (t) => {
+    const { clock, fileSystem: fs } = fakeWorld()
+    fs.limit = 6
+    const warned = t.capture(process, 'emitWarning', () => {})
+    const cache = new OpenFileCache({ minUses: 1, memory: false }, { clock, fileSystem: fs })
+    for (const path of ['/a', '/b', '/c', '/d', '/e', '/x']) fs.write(path, path)
+    for (const path of ['/c', '/a', '/b', '/x']) await use(cache, path)
+    t.equal(keptAs(cache, '/c'), undefined, 'half of the limit are kept')
+    fs.isManual = true
+    const lease = opened(cache, '/c')
+    await settled()
+    cache.lookup('/a')
+    fs.isManual = false
+    await deliverAll(fs) // b goes
+    cache.lookup('/a')
+    await use(cache, '/d') // x goes
+    await use(cache, '/e') // c goes
+    t.strictSame(['/a', '/b', '/c', '/d', '/e', '/x'].map((path) => keptAs(cache, path)),
+      ['open', undefined, undefined, 'open', 'open', undefined])
+    t.equal(warned().length, 1)
+    ;(await lease).release()
+    await nothingIsLeft(t, { cache, clock, fs })
+  })
+
+  engineTest(t, 'the order is exact, whatever happens', { max: 4, minUses: 2, memory: { maxFileSize: 2 } }, async (t, { cache, fs }) => {
+    const paths = Array.from({ length: 8 }, (_, i) => `/${i}`)
+    for (const path of paths) fs.write(path, path)
+    // Keys, those used last at the end: below two uses, and from there.
+    const probation: string[] = []
+    const retained: string[] = []
+    const uses = new Map<string, number>()
+    const take = (keys: string[], key: string): boolean => {
+      const index = keys.indexOf(key)
+      if (index !== -1) keys.splice(index, 1)
+      return index !== -1
+    }
+    const isKnown = (path: string): boolean => probation.includes(path) || retained.includes(path)
+    const used = (path: string): void => {
+      if (!isKnown(path)) {
+        if (probation.length + retained.length === 4) (probation.length > 0 ? probation : retained).shift()
+        uses.set(path, 0)
+      }
+      take(probation, path)
+      take(retained, path)
+      uses.set(path, Number(uses.get(path)) + 1)
+      ;(Number(uses.get(path)) >= 2 ? retained : probation).push(path)
+    }
+    const random = new Random(7)
+    let wrong = 0
+    for (let step = 0; step < 3000; step++) {
+      const path = random.pick(paths)
+      switch (random.int(0, 4)) {
+        case 0: {
+          const wasKnown = isKnown(path)
+          if (wasKnown !== (cache.lookup(path) !== undefined)) wrong++
+          if (wasKnown) used(path)
+          break
+        }
+        case 1:
+        case 2:
+          await use(cache, path)
+          used(path)
+          break
+        case 3: {
+          const lease = cache.lease(path)
+          // Looked at, whether there is a lease or not.
+          if (take(probation, path)) probation.push(path)
+          if (take(retained, path)) retained.push(path)
+          await lease?.fill()
+          lease?.release()
+          break
+        }
+        case 4:
+          if (random.chance(0.7)) break
+          cache.invalidate(path)
+          take(probation, path)
+          take(retained, path)
+      }
+    }
+    t.equal(wrong, 0)
+    t.equal(cache.stats().entries, probation.length + retained.length)
+    t.ok(cache.stats().evictions > 100)
   })
 
   engineTest(t, 'P38 an entry that is evicted while it is sent: the whole old version, then closed', { max: 1, minUses: 1 }, async (t, { cache, fs }) => {

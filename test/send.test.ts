@@ -3,10 +3,12 @@ import { constants } from 'node:http2'
 import { Readable } from 'node:stream'
 import t from 'tap'
 import * as errors from '../lib/errors'
-import { isAbandoned, onClose, openBody, refuseWith, sendBody, sendBytes, sendStream, setHead, withdrawHead } from '../lib/send'
+import { isAbandoned, onClose, openBody, refuseWith, sendBody, sendBytes, sendStream, setHead, varyByAcceptEncoding, withdrawHead } from '../lib/send'
 import { engineTest, opened } from './fixtures/engine'
+import { DrivenSocket, responseOn, TestPool } from './fixtures/fake-response'
 import { settled } from './fixtures/fake-world'
 import type { FastifyReply } from 'fastify'
+import type { OpenFileCache } from '../lib/open-file-cache'
 import type { FilePlan } from '../lib/respond'
 
 class FakeSocket extends EventEmitter {
@@ -57,6 +59,10 @@ class FakeReply {
   headers (fields: object): this {
     Object.assign(this.fields, fields)
     return this
+  }
+
+  getHeader (name: string): unknown {
+    return this.fields[name]
   }
 
   removeHeader (name: string): this {
@@ -157,6 +163,25 @@ t.test('the head', async (t) => {
     t.equal(reply.statusCode, 206)
     t.strictSame(reply.fields, { etag: '"mine"' })
   })
+})
+
+t.test('Vary names Accept-Encoding once, beside what is there', async (t) => {
+  for (const [before, after] of [
+    [undefined, 'accept-encoding'],
+    ['', 'accept-encoding'],
+    [[], 'accept-encoding'],
+    ['origin', 'origin, accept-encoding'],
+    [['origin', 'cookie'], 'origin, cookie, accept-encoding'],
+    ['x-accept-encoding', 'x-accept-encoding, accept-encoding'],
+    ['origin,Accept-Encoding', 'origin,Accept-Encoding'],
+    ['*', '*']
+  ] as const) {
+    const reply = new FakeReply()
+    if (before !== undefined) reply.header('vary', before)
+    varyByAcceptEncoding(reply.asReply)
+    const { vary } = reply.fields
+    t.strictSame(vary, after, JSON.stringify(before))
+  }
 })
 
 t.test('a refusal', async (t) => {
@@ -293,7 +318,7 @@ t.test('a body', async (t) => {
   engineTest(t, 'ends with the response, though nobody reads it', { memory: false }, async (t, { cache, fs }) => {
     fs.write('/f', 'abc')
     const reply = new FakeReply()
-    sendBody(reply.asReply, await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', undefined))
+    sendBody(reply.asReply, await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', {}))
     t.equal(reply.payloads.length, 1)
     t.equal((reply.payloads[0] as { path?: string }).path, '/f')
     t.equal(cache.stats().leases, 1)
@@ -306,16 +331,51 @@ t.test('a body', async (t) => {
     for (const [size, reads] of [[undefined, 4], [70_000, 3], [200_000, 1], [300_000, 1]] as const) {
       const reply = new FakeReply()
       const before = fs.count('read')
-      const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 199_999 }, '/f', size)
+      const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 199_999 }, '/f', { chunkSize: size })
       t.equal(Buffer.concat(await body.toArray()).length, 200_000)
       t.equal(fs.count('read'), before + reads, `${size}`)
     }
   })
 
+  /** A buffer of the cache's pool that holds the first bytes, if there is one: then one less can be lent. */
+  const isPooled = async (reply: FakeReply, cache: OpenFileCache): Promise<boolean> => {
+    const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', { pool: cache.buffers })
+    const lent: Buffer[] = []
+    for (let buffer = cache.buffers.take(); buffer !== undefined; buffer = cache.buffers.take()) lent.push(buffer)
+    for (const buffer of lent) cache.buffers.give(buffer)
+    body.destroy()
+    return lent.length === 63
+  }
+
+  engineTest(t, 'is read into the pool over HTTP/1.1, and not over HTTP/2', { memory: false }, async (t, { cache, fs }) => {
+    fs.write('/f', 'abc')
+    t.equal(await isPooled(new FakeReply(), cache), true)
+    t.equal(await isPooled(new FakeReply().overHttp2(), cache), false)
+    t.equal(cache.stats().poolBytes, 64 * cache.buffers.size)
+  })
+
+  engineTest(t, 'leaves no buffer lent when the client leaves whose response waits for its turn, whole', { memory: false }, async (t, { cache, fs }) => {
+    fs.write('/f', 'abc')
+    const pool = new TestPool(1000)
+    const socket = new DrivenSocket()
+    const raw = responseOn(socket, false)
+    const reply = Object.assign(new FakeReply(), { raw, request: { raw: { socket } } }) as unknown as FakeReply
+    const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', { pool })
+    sendBody(reply.asReply, body)
+    body.pipe(raw)
+    await settled()
+    t.ok(body.destroyed, 'all was handed over')
+    t.equal(pool.lent, 1)
+    socket.destroy()
+    await settled()
+    t.equal(pool.lent, 0)
+    t.equal(pool.drops, 1)
+  })
+
   engineTest(t, 'is not sent to a client that left while it was opened', { memory: false }, async (t, { cache, fs }) => {
     fs.write('/f', 'abc')
     const reply = new FakeReply()
-    const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', undefined)
+    const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 2 }, '/f', {})
     reply.raw.destroyed = true
     sendBody(reply.asReply, body)
     t.strictSame(reply.payloads, [])
@@ -329,7 +389,7 @@ t.test('a body', async (t) => {
     engineTest(t, name, { memory: false }, async (t, { cache, fs }) => {
       fs.write('/f', Buffer.alloc(200_000))
       const reply = http2 ? new FakeReply().overHttp2() : new FakeReply()
-      const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 199_999 }, '/f', undefined)
+      const body = await openBody(reply.asReply, await opened(cache, '/f'), { start: 0, end: 199_999 }, '/f', {})
       const resetsAtError: number[] = []
       body.once('error', () => resetsAtError.push(...reply.stream.resets))
       fs.write('/f', '')

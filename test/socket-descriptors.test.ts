@@ -6,7 +6,6 @@ import { bytesOf, descriptorsUnder, hasProcfs, until, versionOf } from './fixtur
 import { Http2Exchange } from './fixtures/http2-client'
 import { requestText } from './fixtures/raw-client'
 import { siteTest } from './fixtures/live-site'
-import type { Readable } from 'node:stream'
 import type { LiveSite } from './fixtures/live-site'
 
 const MIB = 1024 * 1024
@@ -152,7 +151,7 @@ t.test('a server that leaves', async (t) => {
       before: (app) => {
         app.addHook('onSend', async (request, reply, payload) => {
           // Once the first piece is on its way.
-          (payload as Readable).once('resume', () => {
+          reply.raw.once('pipe', () => {
             setImmediate().then(() => {
               if (victim === 'the response') reply.raw.destroy()
               else request.raw.socket.destroy()

@@ -215,7 +215,7 @@ export interface OpenFileCacheStats {
   leases: number
   /** Bytes of files held in memory. */
   bodyBytes: number
-  /** Bytes of free body buffers kept for reuse: 0, bodies do not use a pool yet. */
+  /** Bytes of free buffers of the pool. */
   poolBytes: number
 }
 
@@ -283,6 +283,20 @@ export class OpenFileCache {
   close (): Promise<void>
 
   stats (): OpenFileCacheStats
+
+  readonly buffers: BufferPool
+}
+
+/** Memory for bytes that are read from descriptors, used again: at most 16 MiB, given up after `inactive`. */
+export interface BufferPool {
+  /** Bytes of each buffer. */
+  readonly size: number
+  /** A buffer, with any content; `undefined`: all are lent. */
+  take (): Buffer | undefined
+  /** Takes it back. Nobody may read it, or write into it, any more. */
+  give (buffer: Buffer): void
+  /** The pool has one less: somebody may read it still. */
+  drop (): void
 }
 
 /** Clock, timer and file system of a cache: injected together in tests. */
