@@ -342,7 +342,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
       this.#countUses(flight, entry)
       if (entry.retained && (wasReadable || flight.waiters.length > 0)) this.#keep(entry, file)
     }
-    for (const waiter of flight.waiters) waiter.resolve(new DescriptorLease(file))
+    for (const waiter of flight.waiters) waiter.resolve(new DescriptorLease(file, file.bytes?.buffer))
     this.#descriptors.closeIfUnused(file)
   }
 

@@ -37,10 +37,11 @@ export class DescriptorLease implements Lease {
   readonly #file: OpenFile
   #released = false
 
-  constructor (file: OpenFile) {
+  /** `bytes`: those that were read at the look that the lease stands for. Older ones may not be what the disk has now. */
+  constructor (file: OpenFile, bytes?: Buffer) {
     this.#file = file
     this.snapshot = file.snapshot
-    this.bytes = file.bytes?.buffer
+    this.bytes = bytes
     file.owner.leased(file)
   }
 

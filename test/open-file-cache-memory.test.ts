@@ -355,6 +355,33 @@ t.test('fill()', async (t) => {
     lease.release()
   })
 
+  engineTest(t, 'nor are they given to a later borrower of the same descriptor', { minUses: 1 }, async (t, { cache, clock, fs }) => {
+    fs.tickNs = 2_000_000_000n
+    fs.write('/a', 'old!')
+    clock.jump(1)
+    const lease = await opened(cache, '/a')
+    fs.isManual = true
+    const fill = lease.fill()
+    await settled()
+    const read = fs.pending[0]
+    read?.perform()
+    fs.write('/a', 'new!') // in the same tick: no stat shows it
+    fs.isManual = false
+    clock.jump(1)
+    const opens = fs.count('open')
+    await use(cache, '/a', 1, cache.policy({ valid: 0 }))
+    t.equal(fs.count('open'), opens, 'its descriptor stays')
+    read?.deliver()
+    await fill
+    t.equal(lease.bytes?.toString(), 'old!')
+    t.equal(await fetched(cache, '/a'), 'new!', 'checked a moment ago')
+    const another = await opened(cache, '/a')
+    await another.fill()
+    t.equal(another.bytes?.toString(), 'new!')
+    another.release()
+    lease.release()
+  })
+
   for (const call of ['read', 'fstat'] as const) {
     engineTest(t, `P15 a failing ${call} fails all who wait, drops the entry and leaves nothing behind`, { minUses: 1 }, async (t, { cache, fs }) => {
       fs.write('/a', 'aaaa')
