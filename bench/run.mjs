@@ -25,7 +25,7 @@ const BROWSER = { 'accept-encoding': 'br;q=1, gzip;q=0.8' }
 const CASES = {
   hot: { title: '1 KiB', unit: 'req/s', requests: ['/1k.txt'] },
   'not-modified': { title: '304 for it', unit: 'req/s', requests: ['/1k.txt'], isConditional: true },
-  busy: { title: '1 KiB, 200 connections', unit: 'req/s', requests: ['/1k.txt'], connections: 200 },
+  busy: { title: '1 KiB, 200 connections', unit: 'req/s', requests: ['/1k.txt'], connections: 200, seconds: 3 },
   mix: { title: 'site of 20 files, br and gzip', unit: 'req/s', requests: site.mix, headers: BROWSER, env: { MIX: '1' } },
   missing: { title: 'one missing path', unit: 'req/s', requests: ['/admin.php'], expected: 404 },
   'missing-many': { title: 'ever new missing paths', unit: 'req/s', requests: 'missing', expected: 404 },
