@@ -28,7 +28,7 @@ export class Spelling {
   /**
    * The offset in `path`, under which something was found, from which all names are spelled as they are stored in their
    * directories: 0 if all are, else the end of the last one that is not. A promise when the disk must be asked.
-   * @throws (rejects with) the errno error when the failure may pass
+   * @throws (rejects with) the errno error when the failure may pass, or when nothing is under `path` any more
    */
   spelledFrom (path: string): number | Promise<number> {
     if (this.#fs.nameFolding === 'none') return 0
@@ -71,7 +71,9 @@ export class Spelling {
     try {
       return await this.#hasNoOther(directory, name) || await this.#isListed(directory, name)
     } catch (error) {
-      if (isRemembered(codeOf(error))) return false
+      const code = codeOf(error)
+      // Gone since it was found, it is missing, not misspelled.
+      if (code !== 'ENOENT' && code !== 'ENOTDIR' && isRemembered(code)) return false
       throw error
     }
   }
@@ -99,7 +101,8 @@ export class Spelling {
     const listed = this.#listed.get(directory + name)
     const isListed = (listed !== undefined && isSameVersion(stat, listed)) ||
       (await this.#fs.readdir(directory)).some((entry) => entry.name === name)
-    if (isListed && isSettled(stat, lookedAt)) remember(this.#listed, directory + name, stat)
+    if (!isListed) await this.#fs.stat(directory + name)
+    else if (isSettled(stat, lookedAt)) remember(this.#listed, directory + name, stat)
     return isListed
   }
 }
