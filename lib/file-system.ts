@@ -145,6 +145,9 @@ export function nodeFileSystem (procfs = '/proc/self', platform: string = proces
   }
 }
 
+// From Node 22 on the prototype makes them of the times in milliseconds, and JSON leaves them out.
+const OWN_DATES = (['atime', 'mtime', 'ctime', 'birthtime'] as const).filter((name) => !(name in fs.Stats.prototype))
+
 /** A snapshot as the `fs.Stats` that user callbacks expect. */
 export function toStats (snapshot: FileSnapshot): fs.Stats {
   const stats: fs.Stats = Object.create(fs.Stats.prototype)
@@ -154,7 +157,7 @@ export function toStats (snapshot: FileSnapshot): fs.Stats {
     ctimeMs: toMilliseconds(snapshot.ctimeNs),
     birthtimeMs: toMilliseconds(snapshot.birthtimeNs)
   }
-  return Object.assign(stats, {
+  Object.assign(stats, {
     dev: Number(snapshot.dev),
     mode: snapshot.mode,
     nlink: snapshot.nlink,
@@ -165,10 +168,8 @@ export function toStats (snapshot: FileSnapshot): fs.Stats {
     ino: Number(snapshot.ino),
     size: snapshot.size,
     blocks: snapshot.blocks,
-    ...times,
-    atime: new Date(Math.round(times.atimeMs)),
-    mtime: new Date(Math.round(times.mtimeMs)),
-    ctime: new Date(Math.round(times.ctimeMs)),
-    birthtime: new Date(Math.round(times.birthtimeMs))
+    ...times
   })
+  for (const name of OWN_DATES) stats[name] = new Date(Math.round(times[`${name}Ms`]))
+  return stats
 }

@@ -140,7 +140,7 @@ t.test('JSON', async (t) => {
     t.strictSame(dirs.map(({ name }: { name: string }) => name), D.dirs)
     t.notOk('extendedInfo' in dirs[0])
     t.match(files, [
-      { name: 'a.txt', stats: { size: 1, mtimeMs: MTIME, mtime: new Date(MTIME).toISOString() } },
+      { name: 'a.txt', stats: { size: 1, mtimeMs: MTIME } },
       { name: 'b.txt', stats: { size: 2 } }
     ])
     t.strictSame(Object.keys(files[0]), ['name', 'stats'])
