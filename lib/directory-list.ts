@@ -1,6 +1,7 @@
 import { toStats } from './file-system'
 import { toMilliseconds } from './file-times'
 import { LISTING_CSP, listingPage } from './listing-page'
+import { withSlash } from './resolve-path'
 import type { Stats } from 'node:fs'
 import type { ListSettings } from './option-values'
 import type { DotfilesPolicy } from './resolve-path'
@@ -41,7 +42,7 @@ export async function readDirectory (
   const shown = dotfiles === 'allow' ? entries : entries.filter(({ name }) => !name.startsWith('.'))
   const dirs: ListedDirectory[] = []
   for (const entry of shown.filter(isDirectory)) {
-    const extendedInfo = extendedFolderInfo ? await countBelow(cache, childOf(path, entry.name), entry, policy) : undefined
+    const extendedInfo = extendedFolderInfo ? await countBelow(cache, withSlash(path) + entry.name, entry, policy) : undefined
     dirs.push({ ...entry, extendedInfo })
   }
   return { kind: 'listing', dirs, files: shown.filter((entry) => !isDirectory(entry)) }
@@ -83,7 +84,7 @@ async function countBelow (
         info.totalFolderCount++
         if (isOwn) info.folderCount++
         const identity = identityOf(snapshot)
-        if (!seen.has(identity)) pending.push(childOf(path, name))
+        if (!seen.has(identity)) pending.push(withSlash(path) + name)
         seen.add(identity)
       } else {
         info.totalSize += snapshot.size
@@ -118,10 +119,6 @@ function identityOf ({ dev, ino }: FileSnapshot): string {
 
 function isDirectory ({ snapshot }: ListedEntry): boolean {
   return snapshot.kind === 'directory'
-}
-
-function childOf (directory: string, name: string): string {
-  return directory.endsWith('/') ? directory + name : `${directory}/${name}`
 }
 
 /** Lone surrogates, which Windows allows, have no UTF-8 form. */

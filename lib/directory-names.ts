@@ -245,13 +245,18 @@ function lacks ({ names }: NamedDirectory, name: string): boolean {
 }
 
 function lacksWayTo ({ path: directory, names }: NamedDirectory, path: string): boolean {
-  const below = directory.endsWith(sep) ? directory : directory + sep
-  if (!path.startsWith(below)) return false
-  const end = path.indexOf(sep, below.length)
-  return !names.has(path.slice(below.length, end === -1 ? undefined : end))
+  const start = startOf(directory)
+  if (!path.startsWith(start)) return false
+  const end = path.indexOf(sep, start.length)
+  return !names.has(path.slice(start.length, end === -1 ? undefined : end))
 }
 
 /** Whether `path` is the directory or below it. */
-function isAt (path: string, directory: string): boolean {
-  return path === directory || path.startsWith(directory.endsWith(sep) ? directory : directory + sep)
+export function isAt (path: string, directory: string): boolean {
+  return path === directory || path.startsWith(startOf(directory))
+}
+
+/** Of the paths below it. */
+function startOf (directory: string): string {
+  return directory.endsWith(sep) ? directory : directory + sep
 }

@@ -4,7 +4,7 @@ import { encodePath, listContent, readDirectory } from './directory-list'
 import { INVALID_OPTION_VALUE } from './errors'
 import { toStats } from './file-system'
 import { requestTarget } from './request-target'
-import { parentPath, resolveName } from './resolve-path'
+import { parentPath, resolveName, withSlash } from './resolve-path'
 import { refuse } from './respond'
 import { isAbandoned, onClose, refuseWith } from './send'
 import { select } from './select'
@@ -111,9 +111,9 @@ export class Mount {
 
   #redirect (exchange: Exchange): void {
     const { reply, request, search } = exchange
-    const { path } = this.#requestTarget(request)
-    if (!path.endsWith('/')) {
-      reply.redirect(this.directoryLocation(request), 301)
+    const target = this.#requestTarget(request)
+    if (!target.path.endsWith('/')) {
+      reply.redirect(locationOf(target), 301)
       return
     }
     // The slash is there, and `sendFile` was called without: one more would lead round in circles.
@@ -125,8 +125,7 @@ export class Mount {
 
   /** Where the directory lies that was named without its slash. */
   directoryLocation (request: FastifyRequest): string {
-    const { path, query } = this.#requestTarget(request)
-    return `${withSlash(path)}${query}`
+    return locationOf(this.#requestTarget(request))
   }
 
   #requestTarget ({ raw }: FastifyRequest): RequestTarget {
@@ -209,12 +208,12 @@ export class Mount {
   }
 }
 
-function isThenable (value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as PromiseLike<unknown> | null)?.then === 'function'
+function locationOf ({ path, query }: RequestTarget): string {
+  return withSlash(path) + query
 }
 
-function withSlash (path: string): string {
-  return path.endsWith('/') ? path : `${path}/`
+function isThenable (value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as PromiseLike<unknown> | null)?.then === 'function'
 }
 
 function releaseOf (selection: Selection): void {

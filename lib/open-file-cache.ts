@@ -3,7 +3,7 @@ import { BufferPool } from './buffer-pool'
 import { cacheCapacity, lookupPolicy, NO_CAPACITY, refuse } from './cache-options'
 import { systemClock } from './clock'
 import { Descriptors } from './descriptors'
-import { DirectoryNames } from './directory-names'
+import { DirectoryNames, isAt } from './directory-names'
 import { EntryIndex, FileEntry, NegativeEntry } from './entry-index'
 import { nodeFileSystem } from './file-system'
 import { Listings } from './listings'
@@ -436,10 +436,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     }
     if (typeof path?.under !== 'string') refuse('invalidate', 'a path or { under: path }', path)
     const directory = path.under.endsWith(sep) ? path.under.slice(0, -1) : path.under
-    this.#forgetAll((key) => {
-      const path = pathOf(key)
-      return path.startsWith(directory + sep) || path === directory
-    })
+    this.#forgetAll((key) => isAt(pathOf(key), directory))
     this.#names.forgetUnder(directory)
   }
 

@@ -2,6 +2,7 @@ import { replyDecorators } from './decorators'
 import { INVALID_OPTION } from './errors'
 import { Mount } from './mount'
 import { readOptions } from './options'
+import { withSlash } from './resolve-path'
 import { addRoutes } from './routes'
 import { kHead, withdrawHead } from './send'
 import { joinCache } from './shared-cache'
@@ -20,7 +21,7 @@ export async function plugin (fastify: FastifyInstance, options: CachedStaticOpt
   const mount = new Mount(settings, {
     cache: use.cache,
     policy: use.policy,
-    prefix: `${fastify.prefix}${settings.prefix}${settings.prefix.endsWith('/') ? '' : '/'}`,
+    prefix: fastify.prefix + withSlash(settings.prefix),
     cutsAtSemicolon: router.useSemicolonDelimiter === true
   })
   if (use.isPublic && !fastify.hasDecorator('openFileCache')) fastify.decorate('openFileCache', use.cache)

@@ -78,9 +78,13 @@ export function resolveName (
   return place(name.charCodeAt(0) === SLASH ? name.slice(1) : name, root, dotfiles, windows)
 }
 
+export function withSlash (path: string): string {
+  return path.endsWith('/') ? path : `${path}/`
+}
+
 /** `name` in the directory `parent`: an index file, a directory's entry. Dotfiles are the caller's matter. */
 export function childPath (parent: TargetPath, name: string, windows = onWindows): TargetPath | undefined {
-  return isFileName(name, windows) ? fitting(parent.endsWith('/') ? parent + name : parent + '/' + name) : undefined
+  return isFileName(name, windows) ? fitting(withSlash(parent) + name) : undefined
 }
 
 /** The directory that `file` is in. */

@@ -1,5 +1,5 @@
 import { glob } from 'tinyglobby'
-import { resolveName, resolvePath } from './resolve-path'
+import { resolveName, resolvePath, withSlash } from './resolve-path'
 import { refuse } from './respond'
 import { onClose, refuseWith } from './send'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -180,10 +180,6 @@ function routeOptions ({ settings: { route: { constraints, logLevel, schemaHide 
     ...constraints !== undefined && { constraints },
     ...logLevel !== undefined && { logLevel }
   }
-}
-
-function withSlash (path: string): string {
-  return path.endsWith('/') ? path : `${path}/`
 }
 
 function consulted (request: FastifyRequest, consultation: Consultation): void {

@@ -1,5 +1,5 @@
 import { CODING_SUFFIX } from './content-coding'
-import { childPath, longerPath, resolveName } from './resolve-path'
+import { childPath, longerPath, resolveName, withSlash } from './resolve-path'
 import type { Coding } from './content-coding'
 import type { Target, TargetPath } from './resolve-path'
 import type { FileSnapshot, Lease, LookupPolicy, Negative, OpenFileCache } from '../types/open-file-cache'
@@ -212,8 +212,7 @@ class Candidates {
       const { path, pathname } = this.#target
       const base = this.#stage === 'index' ? childPath(path, name) : longerPath(path, `.${name}`)
       if (base === undefined) continue
-      const slash = pathname.endsWith('/') ? '' : '/'
-      return this.#toBase(base, this.#stage === 'index' ? pathname + slash + name : `${pathname}.${name}`)
+      return this.#toBase(base, this.#stage === 'index' ? withSlash(pathname) + name : `${pathname}.${name}`)
     }
   }
 

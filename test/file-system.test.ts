@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { nodeFileSystem, toStats } from '../lib/file-system'
 import { listeningSocket } from './fixtures/engine'
+import type { Test } from 'tap'
 import type * as FileSystemModule from '../lib/file-system'
 import type { FileSnapshot, FileStat, FileSystem } from '../types/open-file-cache'
 
@@ -21,6 +22,23 @@ async function withOpen<T> (port: FileSystem, path: string, use: (fd: number) =>
     return await use(fd)
   } finally {
     await port.close(fd)
+  }
+}
+
+/** Asks the port about a path that is on file systems of these types, in turn. */
+async function askOfTypes (
+  t: Test, rows: Array<[type: number, name: string, expected: boolean]>, ask: (port: FileSystem, path: string) => Promise<boolean>
+): Promise<void> {
+  let type = 0
+  const statfs = (path: string, callback: (error: null, stats: { type: number }) => void): void => {
+    t.equal(path, '/mnt/a')
+    callback(null, { type })
+  }
+  const mocked = t.mockRequire<typeof FileSystemModule>('../lib/file-system', { 'node:fs': { ...fs, statfs } })
+  const port = mocked.nodeFileSystem()
+  for (const row of rows) {
+    type = row[0]
+    t.equal(await ask(port, '/mnt/a'), row[2], row[1])
   }
 }
 
@@ -271,17 +289,7 @@ t.test('isRemote()', async (t) => {
       [0x0bd00bd0, 'lustre', true],
       [0x786f4256, 'vboxsf', true]
     ]
-    let type = 0
-    const statfs = (path: string, callback: (error: null, stats: { type: number }) => void): void => {
-      t.equal(path, '/mnt/a')
-      callback(null, { type })
-    }
-    const mocked = t.mockRequire<typeof FileSystemModule>('../lib/file-system', { 'node:fs': { ...fs, statfs } })
-    const port = mocked.nodeFileSystem()
-    for (const row of rows) {
-      type = row[0]
-      t.equal(await port.isRemote('/mnt/a'), row[2], row[1])
-    }
+    await askOfTypes(t, rows, (port, path) => port.isRemote(path))
   })
 })
 
@@ -306,17 +314,7 @@ t.test('keepsDirectoryTimes(): by the type of the file system, and only of those
     [0x1a, 'APFS, of macOS', false],
     [0, 'none, as on Windows', false]
   ]
-  let type = 0
-  const statfs = (path: string, callback: (error: null, stats: { type: number }) => void): void => {
-    t.equal(path, '/mnt/a')
-    callback(null, { type })
-  }
-  const mocked = t.mockRequire<typeof FileSystemModule>('../lib/file-system', { 'node:fs': { ...fs, statfs } })
-  const port = mocked.nodeFileSystem()
-  for (const row of rows) {
-    type = row[0]
-    t.equal(await port.keepsDirectoryTimes('/mnt/a'), row[2], row[1])
-  }
+  await askOfTypes(t, rows, (port, path) => port.keepsDirectoryTimes(path))
   await t.rejects(nodeFileSystem().keepsDirectoryTimes(`${t.testdir()}/none`), { code: 'ENOENT' })
 })
 

@@ -1,6 +1,24 @@
 import t from 'tap'
 import { codeOf, collected, contentOf, deliver, engineTest, fetched, held, opened, readAt, stateOf, statsOf, use } from './fixtures/engine'
 import { settled } from './fixtures/fake-world'
+import type { Engine } from './fixtures/engine'
+import type { Lease } from '../types/open-file-cache'
+
+/** Begins to fill from `/a`, which is overwritten once it was read, in the same tick of its clock: no stat shows it. Ends the fill. */
+async function overwrittenFill (lease: Lease, { clock, fs }: Engine): Promise<() => Promise<void>> {
+  fs.isManual = true
+  const fill = lease.fill()
+  await settled()
+  const read = fs.pending[0]
+  read?.perform()
+  fs.write('/a', 'new!')
+  fs.isManual = false
+  clock.jump(1)
+  return async () => {
+    read?.deliver()
+    await fill
+  }
+}
 
 t.test('fill()', async (t) => {
   engineTest(t, 'reads a retained file whole, once; from then on it is held and its descriptor is given back', {}, async (t, { cache, fs }) => {
@@ -335,44 +353,30 @@ t.test('fill()', async (t) => {
     lease.release()
   })
 
-  engineTest(t, 'unsettled bytes are not held by an entry that was checked since they were read', { minUses: 2 }, async (t, { cache, clock, fs }) => {
+  engineTest(t, 'unsettled bytes are not held by an entry that was checked since they were read', { minUses: 2 }, async (t, engine) => {
+    const { cache, fs } = engine
     fs.tickNs = 2_000_000_000n
     fs.write('/a', 'old!')
     const lease = await opened(cache, '/a')
-    fs.isManual = true
-    const fill = lease.fill()
-    await settled()
-    const read = fs.pending[0]
-    read?.perform()
-    fs.write('/a', 'new!') // in the same tick: no stat shows it
-    fs.isManual = false
-    clock.jump(1)
+    const endFill = await overwrittenFill(lease, engine)
     t.equal(await fetched(cache, '/a', cache.policy({ valid: 0 })), 'new!')
-    read?.deliver()
-    await fill
+    await endFill()
     t.equal(lease.bytes?.toString(), 'old!')
     t.equal(await fetched(cache, '/a'), 'new!', 'checked a moment ago')
     lease.release()
   })
 
-  engineTest(t, 'nor are they given to a later borrower of the same descriptor', { minUses: 1 }, async (t, { cache, clock, fs }) => {
+  engineTest(t, 'nor are they given to a later borrower of the same descriptor', { minUses: 1 }, async (t, engine) => {
+    const { cache, clock, fs } = engine
     fs.tickNs = 2_000_000_000n
     fs.write('/a', 'old!')
     clock.jump(1)
     const lease = await opened(cache, '/a')
-    fs.isManual = true
-    const fill = lease.fill()
-    await settled()
-    const read = fs.pending[0]
-    read?.perform()
-    fs.write('/a', 'new!') // in the same tick: no stat shows it
-    fs.isManual = false
-    clock.jump(1)
+    const endFill = await overwrittenFill(lease, engine)
     const opens = fs.count('open')
     await use(cache, '/a', 1, cache.policy({ valid: 0 }))
     t.equal(fs.count('open'), opens, 'its descriptor stays')
-    read?.deliver()
-    await fill
+    await endFill()
     t.equal(lease.bytes?.toString(), 'old!')
     t.equal(await fetched(cache, '/a'), 'new!', 'checked a moment ago')
     const another = await opened(cache, '/a')
