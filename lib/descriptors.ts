@@ -11,7 +11,8 @@ export class Descriptors {
   readonly #fs: FileSystem
   readonly #clock: Clock
   readonly #index: EntryIndex
-  readonly #maxFileSize: number
+  /** Bytes of the largest file that is read whole. */
+  readonly maxFileSize: number
   readonly #closings = new Set<Promise<void>>()
   opens = 0
   closes = 0
@@ -21,7 +22,7 @@ export class Descriptors {
     this.#fs = fs
     this.#clock = clock
     this.#index = index
-    this.#maxFileSize = maxFileSize
+    this.maxFileSize = maxFileSize
   }
 
   async open (path: string): Promise<number> {
@@ -171,7 +172,7 @@ export class Descriptors {
   async readWhole (file: OpenFile): Promise<void> {
     for (let attempt = 0; attempt < FILL_ATTEMPTS; attempt++) {
       const before = file.snapshot
-      if (before.size > this.#maxFileSize) return
+      if (before.size > this.maxFileSize) return
       const startedAt = this.#clock.wall()
       const readAt = this.#clock.now()
       // Not from Node's shared pool: a small slice would keep 8 KiB alive.

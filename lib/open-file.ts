@@ -49,6 +49,10 @@ export class DescriptorLease implements Lease {
     return this.bytes === undefined ? 'open' : 'held'
   }
 
+  get isFillable (): boolean {
+    return this.bytes === undefined && this.snapshot.size <= this.#file.owner.maxFileSize
+  }
+
   current (): FileSnapshot | Promise<FileSnapshot> {
     if (this.bytes !== undefined) return this.snapshot
     this.#mustNotBeReleased()
@@ -102,6 +106,10 @@ export class MemoryLease implements Lease {
 
   get state (): 'held' | 'metadata-only' {
     return this.bytes === undefined ? 'metadata-only' : 'held'
+  }
+
+  get isFillable (): boolean {
+    return false
   }
 
   current (): FileSnapshot {

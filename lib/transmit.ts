@@ -93,7 +93,9 @@ export class Transmitter {
             lease = selection.lease as Lease
           }
           const borrowed = lease
-          const snapshot = await reading(() => borrowed.current())
+          // Who is filled next is looked at by that.
+          const isLookedAt = filled !== borrowed && borrowed.isFillable
+          const snapshot = isLookedAt ? borrowed.snapshot : await reading(() => borrowed.current())
           if (isAbandoned(reply)) return
           const plan = this.#plan(exchange, found, snapshot)
           if (plan.kind === 'refusal') return refuseWith(reply, plan)

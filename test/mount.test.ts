@@ -395,10 +395,13 @@ t.test('the file changes while it is being sent', async (t) => {
 })
 
 t.test('failures of the file system', async (t) => {
-  const kinds: Array<[string, OpenFileCacheOptions, Buffer]> = [
-    ['small', {}, Buffer.from('small')], ['large', {}, BIG], ['not for memory', { memory: false }, Buffer.from('small')]
+  // What is read whole is looked at by that, and not before.
+  const kinds: Array<[string, OpenFileCacheOptions, Buffer, ReadonlyArray<'fstatSync' | 'read'>]> = [
+    ['small', {}, Buffer.from('small'), ['read']],
+    ['large', {}, BIG, ['fstatSync', 'read']],
+    ['not for memory', { memory: false }, Buffer.from('small'), ['fstatSync', 'read']]
   ]
-  for (const [kind, cache, bytes] of kinds) {
+  for (const [kind, cache, bytes, calls] of kinds) {
     const files = { 'a.bin': bytes }
 
     siteTest(t, `${kind}: a read that fails is 500, leaves nothing, and is not remembered`, { files, cache }, async (t, site) => {
@@ -414,15 +417,15 @@ t.test('failures of the file system', async (t) => {
       t.ok(next.rawPayload.equals(bytes))
     })
 
-    siteTest(t, `${kind}: a look at the descriptor that fails is 500, and leaves nothing`, { files, cache }, async (t, site) => {
-      site.fs.fail('fstatSync', 'EIO')
-      const response = await site.get('/a.bin')
-      t.strictSame(response.json(), READ_FAILED)
-      t.strictSame(await site.held(), { leases: 0, openFiles: 0 })
-      t.equal((await site.get('/a.bin')).statusCode, 200)
-    })
+    for (const call of calls) {
+      siteTest(t, `${kind}: ${call} that fails is 500, and leaves nothing`, { files, cache }, async (t, site) => {
+        site.fs.fail(call, 'EIO')
+        const response = await site.get('/a.bin')
+        t.strictSame(response.json(), READ_FAILED)
+        t.strictSame(await site.held(), { leases: 0, openFiles: 0 })
+        t.equal((await site.get('/a.bin')).statusCode, 200)
+      })
 
-    for (const call of ['fstatSync', 'read'] as const) {
       siteTest(t, `${kind}: ESTALE of ${call} opens the file once more, and serves it`, { files, cache }, async (t, site) => {
         const opens = site.fs.count('open')
         site.fs.fail(call, 'ESTALE')
@@ -467,6 +470,16 @@ t.test('failures of the file system', async (t) => {
         t.strictSame(await site.held(), { leases: 0, openFiles: 0 })
       })
     }
+
+    siteTest(t, `${kind}: a miss is one open and one fstat in the thread pool, and one more fstat when it is read whole`, { files, cache }, async (t, site) => {
+      const { calls: before } = site.fs
+      const counts = (): number[] => (['open', 'fstat', 'fstatSync', 'stat', 'close'] as const).map((name) => site.fs.count(name))
+      const [opens, fstats, fstatSyncs, stats, closes] = counts() as [number, number, number, number, number]
+      t.ok((await site.get('/a.bin')).rawPayload.equals(bytes))
+      await site.held()
+      const isWhole = kind === 'small'
+      t.strictSame(counts(), [opens + 1, fstats + (isWhole ? 2 : 1), fstatSyncs + (isWhole ? 0 : 2), stats, closes + 1], JSON.stringify(before))
+    })
 
     siteTest(t, `${kind}: short reads make no difference`, { files, cache }, async (t, site) => {
       site.fs.maxRead = 777

@@ -167,6 +167,8 @@ export interface Lease {
   readonly snapshot: FileSnapshot
   /** The whole file, when held: never write into it. */
   readonly bytes: Buffer | undefined
+  /** Whether `fill()` would read the file, by the size of `snapshot`. */
+  readonly isFillable: boolean
   /**
    * The snapshot, after one `fstat` of an open descriptor (synchronous on local file systems, a promise on network
    * ones): decide length and validators from this, then read.
