@@ -17,7 +17,7 @@ import type { OpenFile } from './open-file'
 import type { Opened, Target } from './opening'
 import type * as Contract from '../types/open-file-cache'
 import type {
-  Clock, FileSnapshot, FileSystem, Lease, LinkPolicy, ListedEntry, LookupPolicy, LookupPolicyOptions, Negative,
+  Clock, FileSnapshot, FileStat, FileSystem, Lease, LinkPolicy, ListedEntry, LookupPolicy, LookupPolicyOptions, Negative,
   OpenFileCacheOptions, OpenFileCacheStats, World
 } from '../types/open-file-cache'
 
@@ -182,13 +182,20 @@ export class OpenFileCache implements Contract.OpenFileCache {
     try {
       return await this.#listings.list(path, policy.valid, entry, async (name, isLink) => {
         const child = join(path, name)
-        return isLink && policy.links !== undefined ? await this.#proven(child, policy) : await this.#fs.stat(child)
+        return isLink && policy.links !== undefined ? await this.#proven(child, policy) : await this.#there(child)
       })
     } catch (error) {
       const failure = failureOf(error)
       if (failure.kind === 'negative') return failure
       throw error
     }
+  }
+
+  async #there (path: string): Promise<FileStat | undefined> {
+    return await this.#fs.stat(path).catch((error: unknown) => {
+      if (failureOf(error).kind === 'failed') throw error
+      return undefined
+    })
   }
 
   /** What a link leads to, if the policy allows it. */

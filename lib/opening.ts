@@ -115,7 +115,11 @@ export class Opening {
   /** A directory that may be entered but not read (on Windows, any directory) is a directory all the same. */
   async #refused (target: Target, error: unknown): Promise<Opened> {
     if (target.links === undefined && MAYBE_DIRECTORY.includes(codeOf(error))) {
-      const stat = await this.#fs.stat(target.path).catch(() => undefined)
+      const stat = await this.#fs.stat(target.path).catch((failure: unknown) => {
+        // Not known at the moment, it may be a directory: "forbidden" would be remembered.
+        if (failureOf(failure).kind === 'failed') throw failure
+        return undefined
+      })
       if (stat?.kind === 'directory') {
         target.spelledFrom = await this.#spelling.spelledFrom(target.path)
         return { kind: 'directory', snapshot: stat as FileSnapshot }
