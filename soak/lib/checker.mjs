@@ -210,8 +210,9 @@ export class Checker {
     const isWhole = (state) => method === 'HEAD' || isPartOf(body, state.id, state.pieces)
     const hasValidators = (state, of = state.size) => headers.etag === etagOf(mount, of, state.mtimeNs) &&
       headers['last-modified'] === lastModifiedOf(state.mtimeNs)
-    const known = this.#history.of(path).filter(({ state, via }) => state === 'file' && isAllowed(mount, via))
+    const known = this.#history.withPassing(path).filter(({ state, via }) => state === 'file' && isAllowed(mount, via))
     let matching = known.filter((state) => isWhole(state) && isSize(state) && hasValidators(state))
+    if (matching.length > 0 && matching.every(({ isPassing }) => isPassing)) this.midWrite++
     if (matching.length === 0 && method !== 'HEAD') {
       matching = known.filter((state) => size !== undefined && hasValidators(state, size) && isMidWrite(state, body, size))
         // Over when the write was.
@@ -271,7 +272,7 @@ export class Checker {
       ? Date.parse(lastModified) <= Date.parse(sent['if-modified-since'])
       : noneMatch.replace(/^W\//, '') === etag?.replace(/^W\//, '')
     if (!isMet) return this.fail('wrong 304', answer, 'nothing asked for it')
-    const states = this.#history.of(path).filter((state) => state.state === 'file' && isAllowed(mount, state.via) &&
+    const states = this.#history.withPassing(path).filter((state) => state.state === 'file' && isAllowed(mount, state.via) &&
       lastModifiedOf(state.mtimeNs) === lastModified &&
       (etagOf(mount, state.size, state.mtimeNs) === etag || isMidSize(mount, state, etag)))
     this.#judgeAge(answer, states, this.#policyOf(answer).valid, this.ages, 'wrong 304')

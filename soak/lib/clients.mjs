@@ -83,7 +83,7 @@ export class Clients {
     this.#isRunning = false
     await Promise.all(this.#workers)
     this.#agent.destroy()
-    for (const session of this.#sessions) session?.close()
+    for (const session of this.#sessions) session?.destroy()
   }
 
   async #work (ask, protocol) {
@@ -265,7 +265,8 @@ export class Clients {
         answer.outcome ??= 'reset'
         resolve()
       })
-      const leave = () => stream.close(this.#random.chance(0.5) ? http2.constants.NGHTTP2_CANCEL : http2.constants.NGHTTP2_NO_ERROR)
+      // Not NO_ERROR: Node leaves a blocked stream that is reset by it, and its session, open for ever.
+      const leave = () => stream.close(http2.constants.NGHTTP2_CANCEL)
       this.#receive(answer, stream, leave, () => {})
     })
   }

@@ -18,7 +18,15 @@ export class History {
       const previous = states.at(-1)
       // The old one may have been seen until the change was made, the new one since it began.
       if (previous !== undefined) previous.to = to
-      states.push({ ...rest, path, mtimeNs: BigInt(rest.mtimeNs), from, changedAt: to, to: Infinity, previous })
+      const state = { ...rest, path, mtimeNs: BigInt(rest.mtimeNs), from, changedAt: to, to: Infinity, previous, passing: [] }
+      if (rest.isInPlace && previous !== undefined && rest.size < previous.size) {
+        // A file that is being cut has for a moment its new size and its old time (ext4), or the other way round.
+        state.passing.push(
+          { ...state, isPassing: true, mtimeNs: previous.mtimeNs, to },
+          { ...previous, isPassing: true, mtimeNs: state.mtimeNs, from, to, previous: undefined }
+        )
+      }
+      states.push(state)
     }
     this.until = until
   }
@@ -41,6 +49,11 @@ export class History {
   /** All that is known of a path. */
   of (path) {
     return this.#states.get(path) ?? [MISSING]
+  }
+
+  /** The same, with what could be seen while a file was being cut. */
+  withPassing (path) {
+    return this.of(path).flatMap((state) => state.passing === undefined ? [state] : [...state.passing, state])
   }
 
   /** Whether there ever was anything at a path. */
