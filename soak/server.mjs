@@ -10,7 +10,7 @@ const [, , root] = process.argv
 
 const CACHE = {
   // Fewer than there are files: something is evicted, or pushed out of memory, all the time.
-  max: 60,
+  max: 75,
   maxNegative: 100,
   inactive: INACTIVE,
   memory: { max: 1024 * 1024 },

@@ -11,6 +11,9 @@ const HTTP2_CLIENTS = 8
 /** Milliseconds between an answer and the next request of the same client, in the mean. */
 const PAUSE = 12
 const GIVE_UP = 20_000
+/** Milliseconds of load, and then of none: an entry that nobody used meanwhile must not be as good as before. */
+const WAVE = [1500, 5000]
+const LULL = [200, 2500]
 
 const GONE_WRONG = ['.env', 'admin.php', '.git/config', 'wp-login.php', '..%2f..%2fetc/passwd', '%2e%2e/%2e%2e/etc/passwd']
 
@@ -65,6 +68,7 @@ export class Clients {
   #sessions = []
   #isRunning = true
   #workers = []
+  #lull = Promise.resolve()
 
   constructor (ports, random, onAnswer) {
     this.#ports = ports
@@ -74,6 +78,7 @@ export class Clients {
   }
 
   start () {
+    this.#ebb()
     for (let i = 0; i < HTTP1_CLIENTS; i++) this.#workers.push(this.#work((request) => this.#http1(request), 'http/1.1'))
     for (let i = 0; i < HTTP2_CLIENTS; i++) this.#workers.push(this.#work((request) => this.#http2(request, i % HTTP2_SESSIONS), 'h2c'))
   }
@@ -86,8 +91,17 @@ export class Clients {
     for (const session of this.#sessions) session?.destroy()
   }
 
-  async #work (ask, protocol) {
+  async #ebb () {
     while (this.#isRunning) {
+      await sleep(this.#random.integer(...WAVE))
+      await (this.#lull = sleep(this.#random.integer(...LULL)))
+    }
+  }
+
+  async #work (ask, protocol) {
+    for (;;) {
+      await this.#lull
+      if (!this.#isRunning) return
       const request = this.#next(protocol)
       this.counts.sent++
       this.byKind[request.kind] = (this.byKind[request.kind] ?? 0) + 1
