@@ -227,6 +227,8 @@ export class Checker {
         const isTorn = body.fault === undefined && body.runs.length > 1
         return this.fail(promised > HELD ? (isTorn ? 'torn body' : 'wrong body') : 'wrong held body', answer)
       }
+      // What was sent is what the file became in place after its head was made.
+      if (promised > HELD && known.some((state) => state.isInPlace && isWhole(state) && isSize(state))) return this.fail('torn body', answer)
       if (!known.some((state) => isWhole(state) && isSize(state))) return this.fail('wrong length', answer, 'of another version than the bytes')
       return this.fail('wrong validators', answer, 'of another version than the bytes')
     }

@@ -62,6 +62,7 @@ export class Clients {
   #onAnswer
   #ports
   #targets = targets()
+  #largeTargets = this.#targets.filter(({ mount, pathname }) => pathname.endsWith('.bin') && mount.send === undefined)
   #share = 0
   #validators = new Map()
   #agent = new http.Agent({ keepAlive: true, maxSockets: HTTP1_CLIENTS })
@@ -124,7 +125,9 @@ export class Clients {
     }
   }
 
-  #target () {
+  #target (kind) {
+    // To be slow, or to leave in the middle, takes a body that is not sent at once.
+    if ((kind === 'slow' || kind === 'abort') && this.#random.chance(0.7)) return this.#random.of(this.#largeTargets)
     let rest = this.#random.next() * this.#share
     return this.#targets.find(({ share }) => (rest -= share) < 0) ?? this.#targets[0]
   }
@@ -134,7 +137,7 @@ export class Clients {
     const kind = random.weighted({ get: 40, head: 6, range: 14, 'none-match': 16, since: 4, 'if-range': 4, match: 2, bot: 9, list: 3, abort: 4, slow: 2 })
     if (kind === 'bot') return this.#bot(protocol)
     if (kind === 'list') return this.#list(protocol)
-    const { mount, pathname } = this.#target()
+    const { mount, pathname } = this.#target(kind)
     const [encoding, accepted] = random.of(ENCODINGS)
     const wantsPage = mount.options.fallback !== undefined && random.chance(0.5)
     const url = mount.prefix + pathname + (random.chance(0.1) ? '?q=1' : '')
