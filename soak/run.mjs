@@ -20,6 +20,8 @@ const seed = Number(process.env.SOAK_SEED ?? Math.floor(Math.random() * 2 ** 32)
 
 const SAMPLE = Math.min(2000, seconds * 50)
 const PROGRESS = 10_000
+/** Seconds from which on memory is judged: less is all start. */
+const MEMORABLE = 60
 /** MiB by which memory may seem to grow over the second half: it is never quite still. */
 const MOST_GROWTH = { heap: 10, external: 20, rss: 60 }
 
@@ -151,7 +153,7 @@ function memoryOf (key) {
 const agesOf = (ages) => ({ max: ages.max, p99: ages.percentile(0.99), old: ages.old, total: ages.total })
 const memory = { heap: memoryOf('heapUsed'), external: memoryOf('external'), rss: memoryOf('rss') }
 for (const [name, { growth }] of Object.entries(memory)) {
-  if (growth > MOST_GROWTH[name]) failures.push(`${name} grew by ${growth.toFixed(1)} MiB`)
+  if (seconds >= MEMORABLE && growth > MOST_GROWTH[name]) failures.push(`${name} grew by ${growth.toFixed(1)} MiB`)
 }
 if (checker.waiting > 0) failures.push(`${checker.waiting} answers could not be judged`)
 for (const message of failures) checker.fail(message)
