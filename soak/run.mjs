@@ -40,7 +40,7 @@ const failed = (error) => {
 }
 
 console.error(`seed ${seed}, ${seconds} s`)
-process.once('SIGINT', () => end())
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => end())
 
 const writer = new Child('writer.mjs', [root, String(seed)])
 writer.onEnd = failed
