@@ -171,6 +171,7 @@ const report = {
   midWrite: checker.midWrite,
   explainedResets: checker.explainedResets,
   explainedErrors: checker.explainedErrors,
+  explained: checker.explained,
   failures: Object.fromEntries(checker.failures),
   leaks,
   memory,

@@ -36,6 +36,10 @@ function register (app, openFileCacheOf) {
       setHeaders: (reply, path) => { reply.header('x-file', relative(root, path)) }
     })
   }
+  // For the report: an answer does not say what the file system did.
+  app.addHook('onError', async (request, reply, error) => {
+    if (error.cause !== undefined) reply.header('x-cause', `${error.cause.code}: ${error.cause.message}`)
+  })
   for (const { prefix, call, send } of ROUTES) {
     app.get(`${prefix}*`, (request, reply) => reply[call](request.params['*'], send))
   }

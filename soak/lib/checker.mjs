@@ -60,6 +60,8 @@ export class Checker {
   midWrite = 0
   explainedResets = 0
   explainedErrors = 0
+  /** The first few of those that have an excuse, for who wonders. */
+  explained = []
   /** By kind: how many, and the first few. */
   failures = new Map()
   #history
@@ -133,8 +135,12 @@ export class Checker {
     }
     if (outcome === 'short') return this.fail('wrong length', answer, 'ended well before the bytes that Content-Length promised')
     if (status >= 500) {
-      if (status === 500 && this.#isExplained(answer)) this.explainedErrors++
-      else this.fail('5xx', answer)
+      if (status === 500 && this.#isExplained(answer)) {
+        this.explainedErrors++
+        this.#explain(answer, 'a file changed in place')
+      } else {
+        this.fail('5xx', answer)
+      }
       return
     }
     if (kind === 'bot') return this.#judgeBot(answer)
@@ -157,6 +163,15 @@ export class Checker {
       default:
         this.fail('wrong status', answer)
     }
+  }
+
+  #seenMidWrite (answer, how) {
+    this.midWrite++
+    this.#explain(answer, `while it was being ${how}`)
+  }
+
+  #explain (answer, why) {
+    if (this.explained.length < 4 * EXAMPLES) this.explained.push(this.#described(answer, why))
   }
 
   /** The file was cut or overwritten while it was being sent, or read for it. */
@@ -212,12 +227,12 @@ export class Checker {
       headers['last-modified'] === lastModifiedOf(state.mtimeNs)
     const known = this.#history.withPassing(path).filter(({ state, via }) => state === 'file' && isAllowed(mount, via))
     let matching = known.filter((state) => isWhole(state) && isSize(state) && hasValidators(state))
-    if (matching.length > 0 && matching.every(({ isPassing }) => isPassing)) this.midWrite++
+    if (matching.length > 0 && matching.every(({ isPassing }) => isPassing)) this.#seenMidWrite(answer, 'cut')
     if (matching.length === 0 && method !== 'HEAD') {
       matching = known.filter((state) => size !== undefined && hasValidators(state, size) && isMidWrite(state, body, size))
         // Over when the write was.
         .map((state) => ({ ...state, to: state.changedAt }))
-      if (matching.length > 0) this.midWrite++
+      if (matching.length > 0) this.#seenMidWrite(answer, 'written')
     }
     if (matching.length === 0 && method === 'HEAD' && size !== undefined) {
       matching = known.filter((state) => hasValidators(state, size) && isMidWrite(state, { runs: [], fragments: [] }, size))

@@ -12,8 +12,8 @@ const HTTP2_CLIENTS = 8
 const PAUSE = 12
 const GIVE_UP = 20_000
 /** Milliseconds of load, and then of none: an entry that nobody used meanwhile must not be as good as before. */
-const WAVE = [1500, 5000]
-const LULL = [200, 2500]
+const WAVE = [1500, 6000]
+const LULL = [200, 4000]
 
 const GONE_WRONG = ['.env', 'admin.php', '.git/config', 'wp-login.php', '..%2f..%2fetc/passwd', '%2e%2e/%2e%2e/etc/passwd']
 
