@@ -107,7 +107,7 @@ const SPARE = at('tmp/spare')
 
 const OPERATIONS = {
   rename (file) {
-    const stamp = file.kind === 'small' && random.chance(0.3) ? STAMP : undefined
+    const stamp = file.ops === 'stamped' || (file.kind === 'small' && random.chance(0.3)) ? STAMP : undefined
     // Of two versions with one size and one modification time only the change time tells.
     const size = stamp !== undefined && file.state === 'file' && random.chance(0.5) ? file.size : sizeFor(file)
     const made = prepare(file, SPARE, size, stamp)
@@ -289,6 +289,7 @@ async function overwriteByParts (file) {
 function possible (file) {
   if (file.ops === 'link') return { relink: 1 }
   if (file.ops === 'rename') return { rename: 1 }
+  if (file.ops === 'stamped') return { rename: 1, ...file.size > 0 && { disguise: 3 } }
   if (file.state === 'denied') return { allow: 1 }
   if (file.state === 'missing') return file.ops === 'moving' ? {} : { rename: 2, create: 1 }
   const removable = { remove: file.vanishes ? 12 : file.ops === 'moving' ? 0 : 3 }

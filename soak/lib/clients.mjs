@@ -41,7 +41,7 @@ function targets () {
     add('now', `d${i}`)
   }
   for (const { pathname } of below('list')) add('list', pathname)
-  for (const name of ['', 'index.html', 'app.js']) add('spa', name, 3)
+  for (const name of ['', ...below('spa').map(({ pathname }) => pathname)]) add('spa', name, 3)
   for (let i = 0; i < 5; i++) add('spa', `some/way/${i}`)
   for (const { pathname } of below('links')) for (const name of ['follow', 'within', 'deny']) add(name, pathname, 2)
   for (const name of ['', ...below('current').map(({ pathname }) => pathname)]) add('release', name, 5)

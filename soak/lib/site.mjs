@@ -42,7 +42,7 @@ const CALM = 6000
 
 /**
  * `kind`: small files are held, large ones are sent from their descriptors. `ops`: `any`, or `rename` only, or `link`, or
- * `release` and `moving` for those that change together.
+ * `stamped` for those whose modification time is always the same, or `release` and `moving` for those that change together.
  */
 function files () {
   const list = []
@@ -66,6 +66,8 @@ function files () {
   for (let i = 0; i < 16; i++) add(`list/l${i}.txt`, { period: i < 8 ? WARM : CALM, vanishes: true })
   add('spa/index.html', { period: WARM, ops: 'rename' })
   add('spa/app.js', { period: HOT })
+  // Still for long enough between two changes that the cache trusts their times.
+  for (let i = 0; i < 6; i++) add(`spa/stamped${i}.txt`, { period: 4500, ops: 'stamped' })
   for (let i = 0; i < 10; i++) add(`links/k${i}.txt`, { period: i < 6 ? HOT : WARM, ops: 'link' })
   for (const name of ['index.html', 'app.js', 'app.css']) add(`current/${name}`, { ops: 'release' })
   add('current/big.bin', { ops: 'release', kind: 'large' })
