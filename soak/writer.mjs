@@ -289,6 +289,7 @@ async function overwriteByParts (file) {
 function possible (file) {
   if (file.ops === 'link') return { relink: 1 }
   if (file.ops === 'rename') return { rename: 1 }
+  if (file.ops === 'vanishing') return file.state === 'missing' ? { rename: 1, create: 1 } : { remove: 1 }
   if (file.ops === 'stamped') return { rename: 1, ...file.size > 0 && { disguise: 3 } }
   if (file.state === 'denied') return { allow: 1 }
   if (file.state === 'missing') return file.ops === 'moving' ? {} : { rename: 2, create: 1 }
@@ -370,7 +371,7 @@ function fail (error) {
   process.send({ failure: String(error.stack) }, () => process.exit(1))
 }
 
-for (const directory of ['a', 'b', 'list', 'spa', 'links', 'outside', 'releases', 'large', 'dots', 'tmp', ...DIRECTORIES]) {
+for (const directory of ['a', 'b', 'list', 'spa', 'links', 'outside', 'releases', 'large', 'dots', 'calm', 'tmp', ...DIRECTORIES]) {
   mkdirSync(at(directory), { recursive: true })
   if (DIRECTORIES.includes(directory)) tell({ path: directory, state: 'directory', size: 0, pieces: [] }, 0, now())
 }

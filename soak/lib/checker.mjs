@@ -238,6 +238,7 @@ export class Checker {
       matching = known.filter((state) => hasValidators(state, size) && isMidWrite(state, { runs: [], fragments: [] }, size))
     }
     if (matching.length === 0) {
+      if (this.#history.of(path).some((state) => !isAllowed(mount, state.via) && isWhole(state) && isSize(state))) return this.fail('link against the policy', answer)
       if (!known.some(isWhole)) {
         const isTorn = body.fault === undefined && body.runs.length > 1
         return this.fail(promised > HELD ? (isTorn ? 'torn body' : 'wrong body') : 'wrong held body', answer)

@@ -45,6 +45,7 @@ function targets () {
   for (let i = 0; i < 5; i++) add('spa', `some/way/${i}`)
   for (const { pathname } of below('links')) for (const name of ['follow', 'within', 'deny']) add(name, pathname, 2)
   for (const name of ['', ...below('current').map(({ pathname }) => pathname)]) add('release', name, 5)
+  for (const { pathname } of below('calm')) add('calm', pathname, 8)
   for (const { pathname } of below('large')) add('large', pathname, 2)
   for (const { pathname } of below('dots')) {
     add('dots', pathname, 2)
@@ -181,8 +182,8 @@ export class Clients {
 
   #bot (protocol) {
     const random = this.#random
-    const mount = random.of(MOUNTS)
-    const name = random.chance(0.3) ? random.of(GONE_WRONG) : `${random.chance(0.5) ? 'calm/' : ''}${random.integer(0, 1e9).toString(36)}.php`
+    const mount = random.chance(0.4) ? mountNamed('calm') : random.of(MOUNTS)
+    const name = random.chance(0.3) ? random.of(GONE_WRONG) : `${random.integer(0, 1e9).toString(36)}.php`
     return { kind: 'bot', protocol, method: 'GET', url: mount.prefix + name, mount, pathname: name, headers: {}, candidates: [], expected: [403, 404] }
   }
 

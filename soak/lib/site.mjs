@@ -22,6 +22,7 @@ export const MOUNTS = [
   { name: 'deny', roots: ['links'], options: { symlinks: 'deny' } },
   { name: 'release', roots: ['current'], options: { symlinks: 'within-root' } },
   { name: 'large', roots: ['large'], options: { etag: 'strong', maxContentRangeChunkSize: 1024 * 1024 } },
+  { name: 'calm', roots: ['calm'], options: {} },
   { name: 'dots', roots: ['dots'], options: { dotfiles: 'allow', preCompressed: true } },
   { name: 'nodots', roots: ['dots'], options: { dotfiles: 'deny', highWaterMark: 16 * 1024 } }
 ].map((mount) => ({ policy: DEFAULT_POLICY, ...mount, prefix: `/${mount.name}/` }))
@@ -42,7 +43,8 @@ const CALM = 6000
 
 /**
  * `kind`: small files are held, large ones are sent from their descriptors. `ops`: `any`, or `rename` only, or `link`, or
- * `stamped` for those whose modification time is always the same, or `release` and `moving` for those that change together.
+ * `vanishing` for those that come and go, `stamped` for those whose modification time is always the same, or `release` and
+ * `moving` for those that change together.
  */
 function files () {
   const list = []
@@ -62,7 +64,7 @@ function files () {
     add(`a/d${i}/part.js`, { period: WARM, ...i >= 2 && { ops: 'moving' } })
   }
   // Nothing else changes the names there, so that they are kept.
-  for (let i = 0; i < 3; i++) add(`a/calm/c${i}.txt`, { period: 2 * CALM })
+  for (let i = 0; i < 3; i++) add(`calm/c${i}.txt`, { period: 2 * CALM, ops: 'vanishing' })
   for (let i = 0; i < 16; i++) add(`list/l${i}.txt`, { period: i < 8 ? WARM : CALM, vanishes: true })
   add('spa/index.html', { period: WARM, ops: 'rename' })
   add('spa/app.js', { period: HOT })
@@ -82,7 +84,7 @@ function files () {
 }
 
 export const FILES = files()
-export const DIRECTORIES = ['a/d0', 'a/d1', 'a/d2', 'a/d3', 'a/calm', 'dots/.well-known', 'links/.store']
+export const DIRECTORIES = ['a/d0', 'a/d1', 'a/d2', 'a/d3', 'dots/.well-known', 'links/.store']
 export const MOVING = ['a/d2', 'a/d3']
 export const RELEASE = 700
 
