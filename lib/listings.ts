@@ -7,7 +7,7 @@ const CONCURRENCY = 2
 const MAX_KEPT = 1000
 
 /** What a name in the directory stands for: nothing that can be served, if it rejects. */
-export type Look = (name: string, isLink: boolean) => Promise<FileStat | undefined>
+export type Look = (name: string) => Promise<FileStat | undefined>
 
 interface Known {
   readonly snapshot: FileSnapshot
@@ -50,8 +50,8 @@ export class Listings {
     const left = names.entries()
     const found: Array<ListedEntry | undefined> = []
     const worker = async (): Promise<void> => {
-      for (const [index, { name, isLink }] of left) {
-        const stat = await look(name, isLink).catch(() => undefined)
+      for (const [index, { name }] of left) {
+        const stat = await look(name).catch(() => undefined)
         if (stat !== undefined && stat.kind !== 'other') found[index] = { name, snapshot: stat as FileSnapshot }
       }
     }

@@ -1,5 +1,5 @@
 // Links that change while they are looked at, and policies that share one cache.
-import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import { renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import cachedStatic from '../lib/index'
@@ -9,6 +9,9 @@ import { Thread } from './fixtures/thread'
 import type { LiveSite } from './fixtures/live-site'
 import type { Race } from './fixtures/links-race'
 import type { CachedStaticOptions } from '../types/index'
+
+/** Far more than is needed on an idle machine. */
+t.setTimeout(300_000)
 
 const skip = process.platform === 'win32'
 const FIXTURE = join(__dirname, 'fixtures', 'links-race')
@@ -45,10 +48,54 @@ t.test('a link that is swapped between check and open opens nothing', { skip }, 
         t.ok(failed < WANTED / 20, `${failed} unproven`)
       })
     }
+    await t.test(`listed, ${kept}`, async (t) => {
+      const { statuses, leaks } = await race(t, { symlinks: 'within-root', openFileCache, list: true, index: false })
+      t.strictSame(leaks, [])
+      t.ok((statuses[200] ?? 0) >= WANTED / 10, JSON.stringify(statuses))
+    })
     await t.test(`who follows links gets there, ${kept}`, async (t) => {
       const { statuses, leaks } = await race(t, { openFileCache })
       t.ok(leaks.length >= WANTED / 10, JSON.stringify(statuses))
     })
+  }
+})
+
+t.test('a directory that is swapped before its names are read shows none of the others', { skip }, async (t) => {
+  for (const symlinks of ['within-root', 'deny'] as const) {
+    const dir = t.testdir({ root: { dir: { both: 'in', sub: {} } }, outside: { both: 'out, and longer', secret: '', sub: {}, 'secret-dir': {} } })
+    const root = join(dir, 'root')
+    const away = (): void => {
+      renameSync(join(root, 'dir'), join(dir, 'away'))
+      symlinkSync('../outside', join(root, 'dir'))
+    }
+    const back = (): void => {
+      rmSync(join(root, 'dir'))
+      renameSync(join(dir, 'away'), join(root, 'dir'))
+    }
+    let isBack = true
+    const site = await openSite(t, root, {
+      plugin: { symlinks, list: { format: 'json', jsonFormat: 'extended' }, index: false },
+      cache: { valid: 0, errors: false },
+      fileSystem: (real) => ({
+        async readdir (path) {
+          away()
+          try {
+            return await real.readdir(path)
+          } finally {
+            if (isBack) back()
+          }
+        }
+      })
+    })
+    const seen = async (): Promise<string[]> => {
+      const { dirs, files } = JSON.parse((await site.request('/dir/')).body.toString())
+      return [...dirs, ...files].map(({ name, stats }) => `${name} ${stats.size}`)
+    }
+    t.match(await seen(), [/^sub /, 'both 2'], `${symlinks}: there and back`)
+    isBack = false
+    t.strictSame(await seen(), [], `${symlinks}: there`)
+    back()
+    await site.end(t)
   }
 })
 
