@@ -127,6 +127,18 @@ t.test('absolute-form, asterisk-form and authority-form', async (t) => {
   await site.end(t)
 })
 
+siteTest(t, 'a redirect names no other host, even where slashes do not count', {
+  files: { d: { 'index.html': 'd' } }, plugin: { redirect: true }, fastify: { routerOptions: { ignoreDuplicateSlashes: true } }
+}, async (t, site) => {
+  for (const way of ['cold', 'hot']) {
+    for (const target of ['//d', '///d', '////d', 'http://evil.com//d', 'http://evil.com///d']) {
+      const { status, headers: { location } } = await site.request(target)
+      t.ok(status === 301 ? location === '/d/' : status >= 400 && location === undefined, `${way} ${target}: ${status} ${location}`)
+    }
+    t.match(await site.request('//d?//evil.com'), { status: 301, headers: { location: '/d/?//evil.com' } })
+  }
+})
+
 t.test('fields', async (t) => {
   const big = bytesOf(300_000)
   const files = { 'small.txt': '0123456789', 'big.bin': big, 'x.js': 'plain', 'x.js.br': 'coded', 'page.html': 'page' }
