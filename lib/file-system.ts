@@ -84,10 +84,7 @@ export function nodeFileSystem (procfs = '/proc/self', platform: string = proces
     },
     realpath: (path) => realpath(path),
 
-    async readdir (path) {
-      const entries = await readdir(path, { withFileTypes: true })
-      return entries.map((entry) => ({ name: entry.name, isLink: entry.isSymbolicLink() }))
-    },
+    readdir: (path) => readdir(path),
 
     async names (path, limit) {
       const fd = await open(path, OPEN_FLAGS)

@@ -7,7 +7,7 @@ const CONCURRENCY = 2
 const MAX_KEPT = 1000
 
 /** What a name in the directory stands for; `undefined`: nothing that can be served. Rejects when that may pass. */
-export type Look = (name: string, isLink: boolean) => Promise<FileStat | undefined>
+export type Look = (name: string) => Promise<FileStat | undefined>
 
 interface Listing {
   readonly entries: readonly ListedEntry[]
@@ -58,8 +58,8 @@ export class Listings {
     const found: Array<ListedEntry | undefined> = []
     let isWhole = true
     const worker = async (): Promise<void> => {
-      for (const [index, { name, isLink }] of left) {
-        const stat = await look(name, isLink).catch(() => { isWhole = false })
+      for (const [index, name] of left) {
+        const stat = await look(name).catch(() => { isWhole = false })
         if (stat !== undefined && stat.kind !== 'other') found[index] = { name, snapshot: stat as FileSnapshot }
       }
     }

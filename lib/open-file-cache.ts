@@ -180,9 +180,10 @@ export class OpenFileCache implements Contract.OpenFileCache {
     }
     const entry = this.#index.peek(keyOf(path, policy.links))
     try {
-      return await this.#listings.list(path, policy.valid, entry, async (name, isLink) => {
+      return await this.#listings.list(path, policy.valid, entry, async (name) => {
         const child = join(path, name)
-        return isLink && policy.links !== undefined ? await this.#proven(child, policy) : await this.#there(child)
+        // The directory was proven, but the path may lead to another one when its names are read: each is proven too.
+        return policy.links === undefined ? await this.#there(child) : await this.#proven(child, policy)
       })
     } catch (error) {
       const failure = failureOf(error)
@@ -198,7 +199,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
     })
   }
 
-  /** What a link leads to, if the policy allows it. */
+  /** What a path leads to, if the policy allows it. */
   async #proven (path: string, policy: LookupPolicy): Promise<FileSnapshot | undefined> {
     const answer = await this.open(path, policy, false)
     if (answer.kind === 'negative') return undefined

@@ -100,7 +100,7 @@ export class Spelling {
     const stat = await this.#fs.stat(directory)
     const listed = this.#listed.get(directory + name)
     const isListed = (listed !== undefined && isSameVersion(stat, listed)) ||
-      (await this.#fs.readdir(directory)).some((entry) => entry.name === name)
+      (await this.#fs.readdir(directory)).includes(name)
     if (!isListed) await this.#fs.stat(directory + name)
     else if (isSettled(stat, lookedAt)) remember(this.#listed, directory + name, stat)
     return isListed

@@ -238,15 +238,13 @@ for (const [title, procfs, skip] of [
   })
 }
 
-t.test('readdir() tells the stored names, and which are links', async (t) => {
+t.test('readdir() tells the stored names', async (t) => {
   const port = nodeFileSystem()
   const dir = t.testdir({
     a: '', B: '', é: '', d: { inner: '' }, l: t.fixture('symlink', 'a'), ld: t.fixture('symlink', 'd'), dangling: t.fixture('symlink', 'none')
   })
-  const entries = await port.readdir(dir)
-  t.strictSame(entries.map(({ name }) => name).sort(), ['B', 'a', 'd', 'dangling', 'l', 'ld', 'é'])
-  t.strictSame(entries.filter(({ isLink }) => isLink).map(({ name }) => name).sort(), ['dangling', 'l', 'ld'])
-  t.strictSame(await port.readdir(join(dir, 'ld')), [{ name: 'inner', isLink: false }])
+  t.strictSame([...await port.readdir(dir)].sort(), ['B', 'a', 'd', 'dangling', 'l', 'ld', 'é'])
+  t.strictSame(await port.readdir(join(dir, 'ld')), ['inner'])
   await t.rejects(port.readdir(join(dir, 'a')), { code: onWindows ? /ENOTDIR|ENOENT/ : 'ENOTDIR' })
   await t.rejects(port.readdir(join(dir, 'none')), { code: 'ENOENT' })
 })

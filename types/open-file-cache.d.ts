@@ -343,7 +343,7 @@ export interface FileSystem {
   /** The real path of what `fd`, opened as `path`, refers to now. */
   realpathOf (fd: number, path: string): Promise<string>
   /** The names in a directory as they are stored, `.` and `..` left out; in any order. */
-  readdir (path: string): Promise<Array<{ name: string, isLink: boolean }>>
+  readdir (path: string): Promise<readonly string[]>
   /**
    * Whether a name may be found by another spelling than the stored one (other case, other Unicode form, short name):
    * `'certain'` reads directories to find out, `'possible'` tries another spelling first, once a minute per directory.
