@@ -1,7 +1,7 @@
 import { OutgoingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { ByteRange } from './range'
-import type { BufferPool, Lease } from '../types/open-file-cache'
+import type { BufferPool, Lease, Turns } from '../types/open-file-cache'
 
 /** Bytes read at a time into memory that is not used again. */
 const CHUNK = 64 * 1024
@@ -54,11 +54,15 @@ export class FileBody extends Readable {
    */
   static async open (lease: Lease, path: string, range: ByteRange, options: BodyOptions): Promise<FileBody> {
     const body = new FileBody(lease, path, range, options)
+    const pool = body.#pool
     body.#first = await new Promise<Chunk>((resolve, reject) => {
-      body.#read(body.#pool?.take(), (error, chunk) => {
-        if (error === null) return resolve(chunk)
-        body.#giveBack(chunk)
-        reject(error)
+      inTurn(pool?.reads, () => {
+        body.#read(pool?.take(), (error, chunk) => {
+          pool?.reads.done()
+          if (error === null) return resolve(chunk)
+          body.#giveBack(chunk)
+          reject(error)
+        })
       })
     })
     return body
@@ -81,13 +85,14 @@ export class FileBody extends Readable {
     const first = this.#first
     // Anything but null: somebody reads it besides, or has begun to.
     const isRead = first === undefined || this.readableFlowing !== null
-    if (this.#pool === undefined || isRead || !isPlainResponse(destination)) return super.pipe(destination, options)
+    const pool = this.#pool
+    if (pool === undefined || isRead || !isPlainResponse(destination)) return super.pipe(destination, options)
     this.#first = undefined
-    this.#pump(first, destination, options?.end !== false)
+    this.#pump(pool, first, destination, options?.end !== false)
     return destination
   }
 
-  #pump (first: Chunk, response: ServerResponse, endsResponse: boolean): void {
+  #pump (pool: BufferPool, first: Chunk, response: ServerResponse, endsResponse: boolean): void {
     const written = new Set<Chunk>()
     // When the connection breaks, some callbacks say nothing of it and some never come. Whoever still reads that memory
     // must not see the bytes of others in it.
@@ -98,20 +103,31 @@ export class FileBody extends Readable {
 
     const advance = (): void => {
       if (this.#isReading || this.#remaining === 0 || this.destroyed || written.size === IN_FLIGHT) return
-      const pooled = this.#pool?.take()
-      // A slow reader holds no more than this when the pool has nothing left.
-      if (pooled === undefined && written.size > 0) return
       this.#isReading = true
-      this.#read(pooled, (error, chunk) => {
-        this.#isReading = false
-        if (this.#afterRead !== undefined || error !== null) {
-          this.#giveBack(chunk)
-          if (this.#afterRead !== undefined) this.#afterRead()
-          else this.destroy(this.#onFault(error as Error))
+      inTurn(pool.reads, () => {
+        const isOver = this.#afterRead !== undefined
+        const pooled = isOver ? undefined : pool.take()
+        // A slow reader holds no more than this when the pool has nothing left.
+        if (isOver || (pooled === undefined && written.size > 0)) {
+          pool.reads.done()
+          this.#isReading = false
+          this.#afterRead?.()
           return
         }
-        write(chunk)
-        advance()
+        this.#read(pooled, (error, chunk) => {
+          pool.reads.done()
+          this.#isReading = false
+          if (this.#afterRead !== undefined) {
+            this.#giveBack(chunk)
+            this.#afterRead()
+          } else if (error !== null) {
+            this.#giveBack(chunk)
+            this.destroy(this.#onFault(error))
+          } else {
+            write(chunk)
+            advance()
+          }
+        })
       })
     }
     const write = (chunk: Chunk): void => {
@@ -183,23 +199,23 @@ export class FileBody extends Readable {
 
   /** The next bytes, in memory of the pool or in new memory. */
   #read (pooled: Buffer | undefined, callback: (error: Error | null, chunk: Chunk) => void): void {
-    let buffer: Buffer
     try {
-      buffer = pooled ?? Buffer.allocUnsafeSlow(Math.min(this.readableHighWaterMark, this.#remaining))
+      const buffer = pooled ?? Buffer.allocUnsafeSlow(Math.min(this.readableHighWaterMark, this.#remaining))
+      const length = Math.min(buffer.length, this.#remaining)
+      this.#lease.read(buffer, 0, length, this.#position, (error, bytesRead) => {
+        const chunk = { bytes: bytesRead === buffer.length ? buffer : buffer.subarray(0, bytesRead), pooled }
+        if (error !== null) return callback(error, chunk)
+        if (bytesRead === 0) return callback(new BodyFault('the file ends before the bytes that were promised'), chunk)
+        this.#position += bytesRead
+        this.#remaining -= bytesRead
+        if (this.#remaining > 0) callback(null, chunk)
+        else this.#checkVersion((fault) => callback(fault, chunk))
+      })
     } catch (error) {
-      // Thrown, it would leave a body that waits for the end of a read that never began.
-      return callback(error as Error, { bytes: NO_BYTES, pooled })
+      // No memory; or the lease was released, its client gone, before the turn came. Thrown, it would leave a body that
+      // waits for the end of a read that never began.
+      callback(error as Error, { bytes: NO_BYTES, pooled })
     }
-    const length = Math.min(buffer.length, this.#remaining)
-    this.#lease.read(buffer, 0, length, this.#position, (error, bytesRead) => {
-      const chunk = { bytes: bytesRead === buffer.length ? buffer : buffer.subarray(0, bytesRead), pooled }
-      if (error !== null) return callback(error, chunk)
-      if (bytesRead === 0) return callback(new BodyFault('the file ends before the bytes that were promised'), chunk)
-      this.#position += bytesRead
-      this.#remaining -= bytesRead
-      if (this.#remaining > 0) callback(null, chunk)
-      else this.#checkVersion((fault) => callback(fault, chunk))
-    })
   }
 
   /** Before the last bytes go out: were all of them of one version? */
@@ -226,6 +242,11 @@ export class FileBody extends Readable {
     if (this.#isReading) this.#afterRead = finish
     else finish()
   }
+}
+
+function inTurn (turns: Turns | undefined, start: () => void): void {
+  if (turns === undefined || turns.take()) start()
+  else turns.wait(start)
 }
 
 /** Before anybody has wrapped it. */

@@ -11,6 +11,7 @@ import { DescriptorLease, isSameVersion, MemoryLease } from './open-file'
 import { codeOf, failureOf, isRemembered, Opening } from './opening'
 import { RevalidationTimer } from './revalidation'
 import { Spelling } from './spelling'
+import { Turns } from './turns'
 import type { Capacity } from './cache-options'
 import type { NamedDirectory } from './directory-names'
 import type { OpenFile } from './open-file'
@@ -35,12 +36,16 @@ interface Waiter {
 interface Flight extends Target {
   readonly key: string
   waiters: Waiter[]
+  /** `Infinity` while it waits for its turn. */
   issuedAt: number
   /** Forgotten by `invalidate` or `clear` since it was issued: answers those who wait, is not stored, nobody joins. */
   isSuperseded: boolean
   /** The one that starts when this one ends, for those who may not join this one. */
   next: Flight | undefined
 }
+
+/** Looks at files that are not hot, at a time: the rest waits here, not before the reads of others in the thread pool. */
+const COLD_LOOKS = 16
 
 /** Entries of one kind that one tick may drop. */
 const SWEEP_AT_ONCE = 1000
@@ -71,6 +76,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
   readonly #timer: RevalidationTimer
   readonly #flights = new Map<string, Flight>()
   readonly #landings = new Set<Promise<void>>()
+  readonly #coldLooks = new Turns(COLD_LOOKS)
   /** Key suffixes of the link policies in use; `MAX_SCOPES` of them: there may be others. */
   readonly #scopes = new Set<string>([''])
   #hasWarned = false
@@ -274,15 +280,25 @@ export class OpenFileCache implements Contract.OpenFileCache {
   }
 
   #start (flight: Flight): Promise<void> {
-    flight.issuedAt = this.#clock.now()
     if (flight.links !== undefined && this.#scopes.size < MAX_SCOPES) this.#scopes.add(scopeOf(flight.links))
     this.#flights.set(flight.key, flight)
-    const landing = this.#fly(flight).finally(() => this.#landings.delete(landing))
+    const isHot = this.#index.peek(flight.key)?.isReadable === true
+    const landing = (isHot ? this.#fly(flight) : this.#flyInTurn(flight)).finally(() => this.#landings.delete(landing))
     this.#landings.add(landing)
     return landing
   }
 
+  async #flyInTurn (flight: Flight): Promise<void> {
+    if (!this.#coldLooks.take()) await new Promise<void>((resolve) => { this.#coldLooks.wait(resolve) })
+    try {
+      await this.#fly(flight)
+    } finally {
+      this.#coldLooks.done()
+    }
+  }
+
   async #fly (flight: Flight): Promise<void> {
+    flight.issuedAt = this.#clock.now()
     let outcome = await this.#check(flight)
     // No await between this decision and the landing: nobody can join, evict or invalidate in between.
     if (outcome === undefined || (outcome.kind === 'unchanged' && !isStillEnough(flight, outcome.entry))) {
@@ -504,7 +520,7 @@ export class OpenFileCache implements Contract.OpenFileCache {
 }
 
 function newFlight (key: string, path: string, links: LinkPolicy | undefined): Flight {
-  return { key, path, links, waiters: [], issuedAt: 0, checkedAt: 0, spelledFrom: 0, isSuperseded: false, next: undefined }
+  return { key, path, links, waiters: [], issuedAt: Infinity, checkedAt: 0, spelledFrom: 0, isSuperseded: false, next: undefined }
 }
 
 /** Whether an unchanged entry answers all who wait: it must still be there, and readable for a request. */

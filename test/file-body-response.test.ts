@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { FileBody } from '../lib/file-body'
+import { Turns } from '../lib/turns'
 import { deliver, engineTest, opened } from './fixtures/engine'
 import { DrivenSocket, responseOn, TestPool } from './fixtures/fake-response'
 import { settled } from './fixtures/fake-world'
@@ -274,6 +275,70 @@ t.test('when all buffers of the pool are lent', async (t) => {
     t.match(faults, [{ message: 'Array buffer allocation failed' }])
     t.strictSame(errors, faults)
     t.notOk(response.writableEnded)
+  })
+})
+
+t.test('a body whose turn to read has not come', async (t) => {
+  const bytes = bytesOf(3 * SIZE)
+  /** With the only turn taken, once the body has read its first bytes. */
+  const queued = async ({ open, response, pool }: Sending): Promise<FileBody> => {
+    pool.reads = new Turns(1)
+    const body = await open()
+    await settled()
+    t.ok(pool.reads.take())
+    await piped(body, response)
+    return body
+  }
+
+  pipeTest(t, 'reads when it comes', bytes, async (t, sending) => {
+    const { pool, socket, fs } = sending
+    await queued(sending)
+    await socket.accept()
+    t.equal(fs.count('read'), 1)
+    t.equal(pool.lent, 0, 'and has no buffer meanwhile')
+    pool.reads.done()
+    await socket.acceptAll()
+    t.ok(bytes.equals(socket.body))
+    t.ok(pool.reads.take(), 'each turn ended')
+  })
+
+  pipeTest(t, 'and whose client leaves reads nothing more', bytes, async (t, sending) => {
+    const { pool, response, fs } = sending
+    await queued(sending)
+    response.destroy()
+    pool.reads.done()
+    await settled()
+    await settled()
+    t.equal(fs.count('read'), 1)
+    t.ok(pool.reads.take(), 'each turn ended')
+  })
+
+  pipeTest(t, 'nor does it when all buffers are lent by then, and one of its own is being written', bytes, async (t, sending) => {
+    const { pool, socket, fs } = sending
+    await queued(sending)
+    pool.limit = 1
+    pool.reads.done()
+    await settled()
+    t.equal(fs.count('read'), 1)
+    await socket.acceptAll()
+    t.ok(bytes.equals(socket.body))
+    t.ok(pool.reads.take(), 'each turn ended')
+  })
+
+  engineTest(t, 'the first bytes neither: a lease that was released meanwhile is an error', { memory: false }, async (t, { cache, fs }) => {
+    fs.write('/f', bytes)
+    const pool = new TestPool(SIZE)
+    pool.reads = new Turns(1)
+    pool.reads.take()
+    const lease = await opened(cache, '/f')
+    const body = FileBody.open(lease, '/f', { start: 0, end: bytes.length - 1 }, { onFault: (cause) => cause, pool })
+    lease.release()
+    pool.reads.done()
+    await t.rejects(body, { message: /released/ })
+    await settled()
+    t.ok(pool.reads.take(), 'its turn ended')
+    t.equal(pool.lent, 0)
+    t.equal(fs.count('read'), 0)
   })
 })
 

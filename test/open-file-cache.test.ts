@@ -237,6 +237,65 @@ t.test('concurrency', async (t) => {
     t.equal(await fetched(cache, '/a'), 'aaaa')
   })
 
+  engineTest(t, 'sixteen cold paths are looked at, at a time: the others wait here, not in the thread pool before the reads of hot ones', {
+    minUses: 1, memory: false, valid: 5000
+  }, async (t, { cache, clock, fs }) => {
+    fs.write('/hot', 'hot')
+    ;(await opened(cache, '/hot')).release()
+    for (let i = 0; i < 100; i++) fs.write(`/${i}`, `${i}`)
+    clock.jump(5000)
+    fs.isManual = true
+    const answers = Array.from({ length: 100 }, (_, i) => opened(cache, `/${i}`))
+    await settled()
+    t.strictSame(fs.pending.map(({ name }) => name), new Array(16).fill('open'))
+
+    const hot = opened(cache, '/hot')
+    await deliver(fs, 'stat')
+    fs.isManual = false
+    t.equal(await contentOf(await hot), 'hot', 'what is stale and hot waits for none of them')
+
+    fs.isManual = true
+    await deliver(fs, 'open')
+    t.strictSame(fs.pending.map(({ name }) => name), [...new Array(15).fill('open'), 'fstat'], 'a turn is all calls of one look')
+    await deliver(fs, 'fstat')
+    await settled()
+    t.strictSame(fs.pending.map(({ name }) => name), new Array(16).fill('open'))
+    fs.isManual = false
+    await deliverAll(fs)
+    for (const [i, answer] of answers.entries()) t.equal(await contentOf(await answer), `${i}`, 'in their order')
+    for (const answer of answers) (await answer).release()
+    ;(await hot).release()
+  })
+
+  engineTest(t, 'a path whose turn has not come is looked at once, for all who ask meanwhile, with what it is then', { valid: 0 }, async (t, { cache, clock, fs }) => {
+    fs.isManual = true
+    const before = Array.from({ length: 16 }, (_, i) => cache.open(`/${i}`))
+    fs.write('/a', 'old')
+    const first = opened(cache, '/a')
+    clock.jump(1000)
+    fs.unlink('/a')
+    fs.write('/a', 'newer')
+    const second = opened(cache, '/a')
+    fs.isManual = false
+    await deliverAll(fs)
+    await Promise.all(before)
+    for (const answer of [first, second]) {
+      t.equal(await contentOf(await answer), 'newer')
+      ;(await answer).release()
+    }
+    t.equal(fs.count('open'), 17)
+  })
+
+  engineTest(t, 'what waits for its turn when the cache is closed is answered', {}, async (t, { cache, fs }) => {
+    fs.isManual = true
+    const answers = Array.from({ length: 40 }, (_, i) => cache.open(`/${i}`))
+    const closed = cache.close()
+    fs.isManual = false
+    await deliverAll(fs)
+    for (const answer of answers) t.match(await answer, { errno: 'ENOENT' })
+    await closed
+  })
+
   engineTest(t, 'different paths do not wait for each other', {}, async (t, { cache, fs }) => {
     fs.write('/slow', 's')
     fs.write('/quick', 'q')

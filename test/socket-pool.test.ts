@@ -34,12 +34,22 @@ function room ({ cache }: LiveSite): number {
   return lent.length
 }
 
-/** Nobody is served any more: no lease, and no buffer is missing. */
+/** How many may read: 16, when each turn ended. */
+function turns ({ cache }: LiveSite): number {
+  const { buffers: { reads } } = cache as OpenFileCache
+  let taken = 0
+  while (reads.take()) taken++
+  for (let i = 0; i < taken; i++) reads.done()
+  return taken
+}
+
+/** Nobody is served any more: no lease, no buffer is missing, and no turn to read. */
 async function accounted (t: Test, site: LiveSite): Promise<void> {
   await site.idle(t)
   t.ok(site.stats().poolBytes <= POOL, `${site.stats().poolBytes} bytes in the pool`)
   // A response is over a moment after its last byte came.
   t.ok(await until(() => room(site) === 64), `${room(site)} buffers can be lent`)
+  t.ok(await until(() => turns(site) === 16), 'sixteen may read')
 }
 
 interface Part {
@@ -170,6 +180,39 @@ t.test('readers that stop', async (t) => {
   })
 })
 
+t.test('those who wait for their turn to read', async (t) => {
+  const held: Array<() => void> = []
+  let isHeld = true
+  let left = 0
+  siteTest(t, 'and leave are read for no more; the others are served', {
+    files,
+    cache: {},
+    fileSystem: (real) => ({
+      read: (...call) => {
+        if (isHeld) held.push(() => real.read(...call))
+        else real.read(...call)
+      }
+    }),
+    before: (app) => {
+      app.addHook('onRequest', async ({ raw }) => { raw.socket.once('close', () => { left++ }) })
+    }
+  }, async (t, site) => {
+    const connections = await Promise.all(Array.from({ length: 60 }, async () => await site.connect()))
+    for (const connection of connections) connection.request('/0.bin')
+    t.ok(await until(() => held.length === 16 && site.stats().leases === 60))
+    const gone = connections.splice(30)
+    for (const connection of gone) connection.destroy()
+    t.ok(await until(() => left === gone.length))
+    isHeld = false
+    for (const read of held) read()
+    for (const connection of connections) {
+      const { body, complete } = await connection.answer()
+      t.ok(complete && body.equals(bodies[0] as Buffer))
+    }
+    await accounted(t, site)
+  })
+})
+
 t.test('one connection', async (t) => {
   siteTest(t, 'keep-alive: one large body after the other, and no success is logged as a failure', { files }, async (t, site) => {
     const connection = await site.connect()
@@ -209,8 +252,7 @@ t.test('one connection', async (t) => {
       connection.send(requestText('/first.bin') + requestText('/middle.bin').repeat(8))
       await connection.head()
       // The first one is blocked; each of the others has all of its two buffers.
-      t.ok(await until(() => room(site) === 64 - 2 * 9), `${room(site)} can be lent`)
-      t.equal(site.stats().leases, 1)
+      t.ok(await until(() => room(site) === 64 - 2 * 9 && site.stats().leases === 1), `${room(site)} can be lent`)
       connection.destroy()
       await accounted(t, site)
     }

@@ -299,6 +299,20 @@ export interface BufferPool {
   give (buffer: Buffer): void
   /** The pool has one less: somebody may read it still. */
   drop (): void
+  /**
+   * Whose turn it is to take a buffer and read into it, 16 at a time: buffers that were just given back are in the cache
+   * of the processor, and what waits here does not wait in the thread pool before the reads of others.
+   */
+  readonly reads: Turns
+}
+
+export interface Turns {
+  /** Takes a turn, if there is one now. */
+  take (): boolean
+  /** Calls back when there is a turn again, which then is taken. Only after `take` was refused. */
+  wait (callback: () => void): void
+  /** A turn that was taken is over. */
+  done (): void
 }
 
 /** Clock, timer and file system of a cache: injected together in tests. */

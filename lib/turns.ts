@@ -1,0 +1,46 @@
+import type { Turns as Contract } from '../types/open-file-cache'
+
+/** So many were passed over in the queue that it is worth to copy the rest. */
+const PAST = 1024
+
+/** Lets a few go on at a time, the others in the order in which they came. */
+export class Turns implements Contract {
+  #free: number
+  #waiting: Array<(() => void) | undefined> = []
+  /** How many of `#waiting` had their turn. */
+  #past = 0
+
+  constructor (atOnce: number) {
+    this.#free = atOnce
+  }
+
+  take (): boolean {
+    if (this.#free === 0) return false
+    this.#free--
+    return true
+  }
+
+  wait (callback: () => void): void {
+    this.#waiting.push(callback)
+  }
+
+  done (): void {
+    // Not before all that this turn of the event loop brings: one by one, each read would wake a thread.
+    setImmediate(() => this.#passOn())
+  }
+
+  #passOn (): void {
+    const next = this.#waiting[this.#past]
+    if (next === undefined) {
+      this.#free++
+      return
+    }
+    // What had its turn must not live as long as those who wait.
+    this.#waiting[this.#past++] = undefined
+    if (this.#past === this.#waiting.length || this.#past === PAST) {
+      this.#waiting = this.#waiting.slice(this.#past)
+      this.#past = 0
+    }
+    next()
+  }
+}
