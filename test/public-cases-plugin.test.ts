@@ -1,4 +1,6 @@
-// Sections A7 (the rest), A9 (security), A10 (P110) and A11 (Fastify life-cycle) of the public cases, over real sockets.
+// Sections A7 (the rest), A9 (security), A10 (P110), A11 (Fastify life-cycle) and A12 (P123) of the public cases, over real
+// sockets.
+import { pbkdf2 } from 'node:crypto'
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -471,5 +473,25 @@ t.test('P122 fields that hooks set', async (t) => {
       app.addHook('onRequest', async (_request, reply) => { reply.headers({ 'x-a': 'early', 'content-type': 'text/x-own' }) })
       app.addHook('onSend', async (_request, reply) => { reply.header('x-b', 'late') })
     }
+  })
+})
+
+t.test('P123 all threads of the pool are busy', async (t) => {
+  siteTest(t, 'what is hot is answered before any of them is free', {
+    files: { 'a.css': 'a{}' }, plugin: { openFileCache: { errors: '1m' } }
+  }, async (t, site) => {
+    for (let round = 0; round < 3; round++) for (const path of ['/a.css', '/none']) await site.request(path)
+    let free = 0
+    const jobs = Array.from({ length: 16 }, () => new Promise<void>((resolve, reject) => {
+      pbkdf2('', '', 400_000, 64, 'sha512', (error) => {
+        free++
+        if (error === null) resolve()
+        else reject(error)
+      })
+    }))
+    t.match(await site.request('/a.css'), { status: 200 })
+    t.match(await site.request('/none'), { status: 404 })
+    t.equal(free, 0)
+    await Promise.all(jobs)
   })
 })
