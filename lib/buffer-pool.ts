@@ -4,12 +4,11 @@ import type { BufferPool as Contract, Clock } from '../types/open-file-cache'
 const SIZE = 256 * 1024
 /** Buffers, lent and free: 16 MiB. */
 const MAX = 64
-const READS = 16
 
 /** Memory for the bytes of files that are read from their descriptors, used again instead of collected. */
 export class BufferPool implements Contract {
   readonly size = SIZE
-  readonly reads = new Turns(READS)
+  readonly reads = Turns.forThreads()
   readonly #clock: Clock
   /** Milliseconds after which buffers that nobody took go. */
   readonly #inactive: number

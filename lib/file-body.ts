@@ -45,6 +45,8 @@ export class FileBody extends Readable {
   #remaining: number
   #first: Chunk | undefined
   #isReading = false
+  /** Waits for its turn to read. */
+  #isQueued = false
   #leaveAll: (() => void) | undefined
   #afterRead: (() => void) | undefined
 
@@ -102,18 +104,14 @@ export class FileBody extends Readable {
     }
 
     const advance = (): void => {
-      if (this.#isReading || this.#remaining === 0 || this.destroyed || written.size === IN_FLIGHT) return
-      this.#isReading = true
+      if (this.#isReading || this.#isQueued || this.#remaining === 0 || this.destroyed || written.size === IN_FLIGHT) return
+      this.#isQueued = true
       inTurn(pool.reads, () => {
-        const isOver = this.#afterRead !== undefined
-        const pooled = isOver ? undefined : pool.take()
+        this.#isQueued = false
+        const pooled = this.destroyed ? undefined : pool.take()
         // A slow reader holds no more than this when the pool has nothing left.
-        if (isOver || (pooled === undefined && written.size > 0)) {
-          pool.reads.done()
-          this.#isReading = false
-          this.#afterRead?.()
-          return
-        }
+        if (this.destroyed || (pooled === undefined && written.size > 0)) return pool.reads.done()
+        this.#isReading = true
         this.#read(pooled, (error, chunk) => {
           pool.reads.done()
           this.#isReading = false

@@ -44,9 +44,6 @@ interface Flight extends Target {
   next: Flight | undefined
 }
 
-/** Looks at files that are not hot, at a time: the rest waits here, not before the reads of others in the thread pool. */
-const COLD_LOOKS = 16
-
 /** Entries of one kind that one tick may drop. */
 const SWEEP_AT_ONCE = 1000
 
@@ -76,7 +73,8 @@ export class OpenFileCache implements Contract.OpenFileCache {
   readonly #timer: RevalidationTimer
   readonly #flights = new Map<string, Flight>()
   readonly #landings = new Set<Promise<void>>()
-  readonly #coldLooks = new Turns(COLD_LOOKS)
+  /** For looks at files that are not hot: the rest waits here, not in the thread pool before the reads of others. */
+  readonly #coldLooks = Turns.forThreads()
   /** Key suffixes of the link policies in use; `MAX_SCOPES` of them: there may be others. */
   readonly #scopes = new Set<string>([''])
   #hasWarned = false
@@ -282,8 +280,9 @@ export class OpenFileCache implements Contract.OpenFileCache {
   #start (flight: Flight): Promise<void> {
     if (flight.links !== undefined && this.#scopes.size < MAX_SCOPES) this.#scopes.add(scopeOf(flight.links))
     this.#flights.set(flight.key, flight)
-    const isHot = this.#index.peek(flight.key)?.isReadable === true
-    const landing = (isHot ? this.#fly(flight) : this.#flyInTurn(flight)).finally(() => this.#landings.delete(landing))
+    // Nobody waits for those of the timer, which makes a few at a time.
+    const mayGo = flight.waiters.length === 0 || this.#index.peek(flight.key)?.isReadable === true
+    const landing = (mayGo ? this.#fly(flight) : this.#flyInTurn(flight)).finally(() => this.#landings.delete(landing))
     this.#landings.add(landing)
     return landing
   }
@@ -480,7 +479,8 @@ export class OpenFileCache implements Contract.OpenFileCache {
     if (entry !== undefined) this.#index.drop(entry)
     this.#index.deleteNegative(key)
     const flight = this.#flights.get(key)
-    if (flight !== undefined) flight.isSuperseded = true
+    // What has not looked yet will see what is there by then.
+    if (flight !== undefined && flight.issuedAt !== Infinity) flight.isSuperseded = true
   }
 
   close (): Promise<void> {

@@ -1,5 +1,10 @@
 import type { Turns as Contract } from '../types/open-file-cache'
 
+/** Once, for the timers that tests put in its place never call. */
+const soon = setImmediate
+/** Turns of what is done in the thread pool, whose size Node reads from the environment. */
+const LEAST = 16
+
 /** So many were passed over in the queue that it is worth to copy the rest. */
 const PAST = 1024
 
@@ -9,6 +14,11 @@ export class Turns implements Contract {
   #waiting: Array<(() => void) | undefined> = []
   /** How many of `#waiting` had their turn. */
   #past = 0
+
+  /** As many as the thread pool has threads, sixteen at least: a mount that hangs holds up no more than it did without. */
+  static forThreads ({ UV_THREADPOOL_SIZE }: NodeJS.ProcessEnv = process.env): Turns {
+    return new Turns(Math.max(LEAST, Number(UV_THREADPOOL_SIZE) || 0))
+  }
 
   constructor (atOnce: number) {
     this.#free = atOnce
@@ -26,7 +36,7 @@ export class Turns implements Contract {
 
   done (): void {
     // Not before all that this turn of the event loop brings: one by one, each read would wake a thread.
-    setImmediate(() => this.#passOn())
+    soon(() => this.#passOn())
   }
 
   #passOn (): void {

@@ -303,9 +303,12 @@ t.test('a body whose turn to read has not come', async (t) => {
   })
 
   pipeTest(t, 'and whose client leaves reads nothing more', bytes, async (t, sending) => {
-    const { pool, response, fs } = sending
-    await queued(sending)
+    const { pool, response, fs, cache } = sending
+    const body = await queued(sending)
     response.destroy()
+    await settled()
+    t.ok(body.closed)
+    t.equal(cache.stats().leases, 0, 'nor keeps the file open until its turn comes')
     pool.reads.done()
     await settled()
     await settled()

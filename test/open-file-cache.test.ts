@@ -286,6 +286,53 @@ t.test('concurrency', async (t) => {
     t.equal(fs.count('open'), 17)
   })
 
+  engineTest(t, 'what is forgotten before its turn came is looked at after that, and kept', { minUses: 1 }, async (t, { cache, fs }) => {
+    fs.write('/a', 'old')
+    fs.isManual = true
+    const before = Array.from({ length: 16 }, (_, i) => cache.open(`/${i}`))
+    const first = opened(cache, '/a')
+    fs.unlink('/a')
+    fs.write('/a', 'newer')
+    cache.invalidate('/a')
+    const second = opened(cache, '/a')
+    fs.isManual = false
+    await deliverAll(fs)
+    await Promise.all(before)
+    for (const answer of [first, second]) {
+      t.equal(await contentOf(await answer), 'newer')
+      ;(await answer).release()
+    }
+    t.equal(fs.count('open'), 17)
+    t.ok(cache.lookup('/a'))
+  })
+
+  engineTest(t, 'checks in the background do not wait for cold paths, of what is not open either', {
+    valid: 5000, minUses: 1, memory: false
+  }, async (t, { cache, clock, fs }) => {
+    fs.write('/hot', 'hot')
+    ;(await opened(cache, '/hot')).release()
+    for (const path of ['/m1', '/m2']) fs.write(path, 'm')
+    const twice = cache.policy({ minUses: 1000 })
+    for (const path of ['/m1', '/m2']) (await opened(cache, path, twice)).release()
+    fs.isManual = true
+    const cold = Array.from({ length: 40 }, (_, i) => cache.open(`/${i}`))
+    await settled()
+    const opens = [...fs.pending]
+    t.equal(opens.length, 16)
+    for (let i = 0; i < 60; i++) {
+      for (const path of ['/m1', '/m2']) cache.lookup(path, twice)
+      t.ok(cache.lookup('/hot'), `fresh after ${i / 2} s`)
+      await clock.advance(500)
+      for (let call = fs.pending.find((pending) => !opens.includes(pending)); call !== undefined; call = fs.pending.find((pending) => !opens.includes(pending))) {
+        call.deliver()
+        await settled()
+      }
+    }
+    fs.isManual = false
+    await deliverAll(fs)
+    await Promise.all(cold)
+  })
+
   engineTest(t, 'what waits for its turn when the cache is closed is answered', {}, async (t, { cache, fs }) => {
     fs.isManual = true
     const answers = Array.from({ length: 40 }, (_, i) => cache.open(`/${i}`))

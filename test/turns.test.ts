@@ -67,3 +67,23 @@ t.test('what had its turn is not kept for those who wait', async (t) => {
   await collected()
   t.equal(kept.deref(), undefined)
 })
+
+t.test('as many as there are threads in the pool, sixteen at least', async (t) => {
+  const turnsOf = (size: string | undefined): number => {
+    const turns = Turns.forThreads({ UV_THREADPOOL_SIZE: size })
+    let taken = 0
+    while (turns.take()) taken++
+    return taken
+  }
+  t.strictSame([undefined, '', 'many', '4', '16', '64'].map(turnsOf), [16, 16, 16, 16, 16, 64])
+})
+
+t.test('they are passed on when tests have put timers of their own in the place of the real ones', async (t) => {
+  const turns = new Turns(1)
+  turns.take()
+  const called = new Promise<void>((resolve) => turns.wait(resolve))
+  const restored = t.intercept(globalThis, 'setImmediate', { value: () => {} })
+  turns.done()
+  await called
+  restored.restore()
+})

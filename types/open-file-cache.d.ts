@@ -300,8 +300,8 @@ export interface BufferPool {
   /** The pool has one less: somebody may read it still. */
   drop (): void
   /**
-   * Whose turn it is to take a buffer and read into it, 16 at a time: buffers that were just given back are in the cache
-   * of the processor, and what waits here does not wait in the thread pool before the reads of others.
+   * Whose turn it is to take a buffer and read into it: 16 at a time, or UV_THREADPOOL_SIZE. Buffers that were just given
+   * back are in the cache of the processor, and what waits here does not wait in the thread pool before others.
    */
   readonly reads: Turns
 }

@@ -8,6 +8,8 @@ import { ALL, ENCODINGS, FILES, MOUNTS, candidatesOf } from './site.mjs'
 const HTTP1_CLIENTS = 20
 const HTTP2_SESSIONS = 3
 const HTTP2_CLIENTS = 8
+/** Streams of a session that broke. Node counts their bytes as memory of the session for ever, and refuses streams when that is 10 MB. */
+const MOST_BROKEN = 50
 /** Milliseconds between an answer and the next request of the same client, in the mean. */
 const PAUSE = 12
 const GIVE_UP = 20_000
@@ -90,7 +92,7 @@ export class Clients {
     this.#isRunning = false
     await Promise.all(this.#workers)
     this.#agent.destroy()
-    for (const session of this.#sessions) session?.destroy()
+    for (const known of this.#sessions) known?.session.destroy()
   }
 
   async #ebb () {
@@ -260,11 +262,12 @@ export class Clients {
 
   #http2 (answer, index) {
     const { method, url, headers } = answer.request
-    let session = this.#sessions[index]
-    if (session === undefined || session.closed || session.destroyed) {
-      session = this.#sessions[index] = http2.connect(`http://127.0.0.1:${this.#ports.http2}`)
-      session.on('error', () => {})
+    let known = this.#sessions[index]
+    if (known === undefined || known.session.closed || known.session.destroyed) {
+      known = this.#sessions[index] = { session: http2.connect(`http://127.0.0.1:${this.#ports.http2}`), broken: 0 }
+      known.session.on('error', () => {})
     }
+    const { session } = known
     return new Promise((resolve) => {
       const stream = session.request({ ':method': method, ':path': url, ...headers })
       const timer = setTimeout(() => {
@@ -281,6 +284,7 @@ export class Clients {
         clearTimeout(timer)
         if (stream.rstCode !== http2.constants.NGHTTP2_NO_ERROR && answer.outcome !== 'hung' && answer.outcome !== 'aborted') answer.outcome = 'reset'
         answer.outcome ??= 'reset'
+        if (answer.outcome !== 'complete' && ++known.broken === MOST_BROKEN) session.close()
         resolve()
       })
       // Not NO_ERROR: Node leaves a blocked stream that is reset by it, and its session, open for ever.
