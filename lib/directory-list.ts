@@ -39,10 +39,11 @@ export async function readDirectory (
 ): Promise<Listing | Negative> {
   const entries = await cache.list(path, policy)
   if ('kind' in entries) return entries
-  const shown = dotfiles === 'allow' ? entries : entries.filter(({ name }) => !name.startsWith('.'))
+  const isShown = ({ name }: ListedEntry): boolean => dotfiles === 'allow' || !name.startsWith('.')
+  const shown = entries.filter(isShown)
   const dirs: ListedDirectory[] = []
   for (const entry of shown.filter(isDirectory)) {
-    const extendedInfo = extendedFolderInfo ? await countBelow(cache, withSlash(path) + entry.name, entry, policy) : undefined
+    const extendedInfo = extendedFolderInfo ? await countBelow(cache, withSlash(path) + entry.name, entry, policy, isShown) : undefined
     dirs.push({ ...entry, extendedInfo })
   }
   return { kind: 'listing', dirs, files: shown.filter((entry) => !isDirectory(entry)) }
@@ -69,7 +70,7 @@ export function listContent ({ dirs, files }: Listing, list: ListSettings, forma
 }
 
 async function countBelow (
-  cache: OpenFileCache, directory: string, { snapshot }: ListedEntry, policy: LookupPolicy
+  cache: OpenFileCache, directory: string, { snapshot }: ListedEntry, policy: LookupPolicy, isCounted: (entry: ListedEntry) => boolean
 ): Promise<ExtendedInformation> {
   const info = { totalSize: 0, fileCount: 0, totalFileCount: 0, folderCount: 0, totalFolderCount: 0, lastModified: 0 }
   // Links may lead in circles.
@@ -78,7 +79,7 @@ async function countBelow (
   for (let path = pending.pop(); path !== undefined; path = pending.pop()) {
     const entries = await cache.list(path, policy)
     if ('kind' in entries) continue
-    for (const { name, snapshot } of entries) {
+    for (const { name, snapshot } of entries.filter(isCounted)) {
       const isOwn = path === directory
       if (snapshot.kind === 'directory') {
         info.totalFolderCount++

@@ -181,6 +181,15 @@ t.test('extendedFolderInfo', async (t) => {
     ])
   })
 
+  for (const [dotfiles, count] of [['ignore', 1], ['deny', 1], ['allow', 4]] as const) {
+    const hidden = { 'd/a': '1', 'd/.env': '22', 'd/.git/config': '333', 'd/.git/b': '4444' }
+    siteTest(t, `counts what would be listed: dotfiles ${dotfiles}`, listing(list, { index: false, dotfiles }, { files: hidden }), async (t, { get }) => {
+      t.match((await get('/')).json().dirs[0].extendedInfo, {
+        totalSize: count === 1 ? 1 : 10, totalFileCount: count, totalFolderCount: count === 1 ? 0 : 1
+      })
+    })
+  }
+
   siteTest(t, 'is zero for a directory without files', listing(list, { index: false }, { files: {}, before: (_app, { fs }) => { fs.mkdir('/www/d') } }), async (t, { get }) => {
     t.strictSame((await get('/')).json().dirs[0].extendedInfo, {
       totalSize: 0, fileCount: 0, totalFileCount: 0, folderCount: 0, totalFolderCount: 0, lastModified: 0
