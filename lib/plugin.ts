@@ -66,8 +66,14 @@ async function checkFallback (fastify: FastifyInstance, { fallback }: Mount, { c
   if (fallback === undefined) return
   const answer = await cache.open(fallback.path, policy, false)
   cache.invalidate(fallback.path)
-  if (answer.kind !== 'negative') answer.release()
-  if (answer.kind !== 'file') fastify.log.warn(`"fallback" file "${fallback.path}" must exist`)
+  if (answer.kind !== 'negative') {
+    answer.release()
+    if (answer.kind === 'directory') fastify.log.warn(`"fallback" must be a file, but "${fallback.path}" is a directory`)
+  } else if (answer.errno === 'ENOENT') {
+    fastify.log.warn(`"fallback" file "${fallback.path}" is missing`)
+  } else {
+    fastify.log.warn(`"fallback" file "${fallback.path}" cannot be opened (${answer.errno})`)
+  }
 }
 
 function routerOptions (fastify: FastifyInstance): RouterOptions {

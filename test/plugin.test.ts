@@ -1153,14 +1153,20 @@ t.test('the fallback', async (t) => {
 
   siteTest(t, 'that is missing, or no file, when it is registered is warned of', {
     files,
-    register: (app, { cache: openFileCache }) => {
-      for (const [i, fallback] of ['none.html', 'd', 'index.html'].entries()) {
+    register: (app, engine) => {
+      const { cache: openFileCache, fs } = engine
+      put(engine, '/www/closed.html', 'x')
+      fs.chmod('/www/closed.html', false)
+      for (const [i, fallback] of ['none.html', 'd', 'index.html', 'closed.html', 'index.html/x'].entries()) {
         app.register(cachedStatic, { root: ROOT, openFileCache, prefix: `/${i}/`, fallback, decorateReply: false })
       }
     }
   }, async (t, { log, cache }) => {
     t.strictSame(log.filter(({ level }) => level >= 40).map(({ level, msg }) => ({ level, msg })), [
-      { level: 40, msg: '"fallback" file "/www/none.html" must exist' }, { level: 40, msg: '"fallback" file "/www/d" must exist' }
+      { level: 40, msg: '"fallback" file "/www/none.html" is missing' },
+      { level: 40, msg: '"fallback" must be a file, but "/www/d" is a directory' },
+      { level: 40, msg: '"fallback" file "/www/closed.html" cannot be opened (EACCES)' },
+      { level: 40, msg: '"fallback" file "/www/index.html/x" cannot be opened (ENOTDIR)' }
     ])
     t.match(cache.stats(), { entries: 0, negativeEntries: 0, hits: 0, misses: 0, leases: 0 })
   })
