@@ -1224,6 +1224,50 @@ t.test('options', async (t) => {
     await t.rejects(async () => { await app.ready() }, { code: 'FST_STATIC_INVALID_OPTION' })
     await app.close()
   })
+
+  t.test('may have a prefix that the router takes, and none that it does not', async (t) => {
+    const root = t.testdir(ONE_FILE)
+    const app = Fastify()
+    t.teardown(() => app.close())
+    app.register(cachedStatic, { root, prefix: '/:version(\\d*)' })
+    t.equal((await app.inject('/12/a.txt')).body, 'aaaa')
+    t.equal((await app.inject('/x/a.txt')).statusCode, 404)
+    const wrong = Fastify()
+    t.teardown(() => wrong.close())
+    wrong.register(cachedStatic, { root, prefix: '/a*' })
+    await t.rejects(async () => { await wrong.ready() }, {
+      code: 'FST_STATIC_INVALID_OPTION_VALUE', message: '"prefix" option must not contain \'*\', but is "/a*"'
+    })
+  })
+
+  const misspelled = (options: object): SiteOptions => ({
+    files: ONE_FILE,
+    register: (app, { cache: openFileCache }) => {
+      for (const prefix of ['/a/', '/b/']) {
+        app.register(cachedStatic, { root: ROOT, openFileCache, prefix, decorateReply: false, ...options } as CachedStaticOptions)
+      }
+    }
+  })
+
+  siteTest(t, 'of unknown names are warned of, once per registration, and ignored', misspelled({ maxage: 5000, cacheControll: false }), async (t, { get, log }) => {
+    for (const url of ['/a/a.txt', '/b/a.txt', '/a/a.txt']) {
+      t.match(await get(url), { statusCode: 200, headers: { 'cache-control': 'public, max-age=0' } })
+    }
+    const warnings = [
+      { level: 40, msg: '"maxage" option is unknown and ignored; did you mean "maxAge"?' },
+      { level: 40, msg: '"cacheControll" option is unknown and ignored' }
+    ]
+    t.strictSame(log.filter(({ level }) => level >= 40).map(({ level, msg }) => ({ level, msg })), [...warnings, ...warnings])
+  })
+
+  siteTest(t, 'of unknown names are not warned of with suppressWarning', misspelled({ maxage: 5000, suppressWarning: true }), async (t, { get, log }) => {
+    t.equal((await get('/a/a.txt')).statusCode, 200)
+    t.strictSame(log.filter(({ level }) => level >= 40), [])
+  })
+
+  siteTest(t, 'of Fastify itself are known', misspelled({ logSerializers: {}, logLevel: 'info', constraints: {} }), async (t, { log }) => {
+    t.strictSame(log.filter(({ level }) => level >= 40), [])
+  })
 })
 
 t.test('decorateReply', async (t) => {

@@ -272,7 +272,7 @@ declare namespace cachedStatic {
      */
     decorateReply?: boolean
     /**
-     * Do not warn of a `root` that is missing.
+     * Do not warn of a `root` that is missing, nor of names of options that are unknown.
      * @default false
      */
     suppressWarning?: boolean
@@ -308,7 +308,7 @@ declare namespace cachedStatic {
      * Registrations that pass options share the cache that the first of them made; `valid`, `minUses` and `errors` are
      * their own.
      */
-    openFileCache?: OpenFileCacheOptions | OpenFileCache | false
+    openFileCache?: Omit<OpenFileCacheOptions, 'links' | 'spelledBelow'> | OpenFileCache | false
   }
 
   export interface CodedErrorConstructor {
