@@ -1,6 +1,6 @@
 import { isAbsolute } from 'node:path'
 import { parse } from '@lukeed/ms'
-import { INVALID_OPTION_VALUE } from './errors'
+import { INVALID_ARGUMENT, INVALID_OPTION, INVALID_OPTION_VALUE } from './errors'
 import type { LinkPolicy, LookupPolicy, LookupPolicyOptions, OpenFileCacheOptions } from '../types/open-file-cache'
 
 /** What belongs to the cache itself, whoever looks something up. Milliseconds and bytes. */
@@ -36,7 +36,9 @@ const POLICY: LookupPolicy = Object.freeze({
   spelledBelow: undefined
 })
 
-const CACHE_OPTIONS = ['max', 'inactive', 'valid', 'minUses', 'errors', 'memory', 'maxNegative', 'directories', 'links', 'spelledBelow']
+/** What a registration may say of its cache; the rest of a policy it sets itself, for each of its roots. */
+const REGISTRATION_OPTIONS = ['max', 'inactive', 'valid', 'minUses', 'errors', 'memory', 'maxNegative', 'directories']
+const CACHE_OPTIONS = [...REGISTRATION_OPTIONS, 'links', 'spelledBelow']
 const MEMORY_OPTIONS = ['max', 'maxFileSize']
 const DIRECTORY_OPTIONS = ['max', 'maxNames']
 
@@ -57,11 +59,15 @@ export function refuse (name: string, expected: string, value: unknown): never {
   throw new INVALID_OPTION_VALUE(name, `must be ${expected}, but is ${shown(value)}`)
 }
 
+export function refuseArgument (name: string, expected: string, value: unknown): never {
+  throw new INVALID_ARGUMENT(`"${name}" must be ${expected}, but is ${shown(value)}`)
+}
+
 /** Milliseconds from a number or a text such as `'20s'`. */
-export function duration (name: string, value: unknown): number {
+export function duration (name: string, value: unknown, orElse = ''): number {
   const ms = typeof value === 'string' ? value === 'Infinity' ? Infinity : parse(value) : value
   if (typeof ms !== 'number' || !(ms >= 0)) {
-    refuse(name, "a duration (milliseconds >= 0, or a text such as '20s', '500ms', '1m')", value)
+    refuse(name, `${orElse}a duration (milliseconds >= 0, or a text such as '20s', '500ms', '1m')`, value)
   }
   return ms
 }
@@ -71,14 +77,29 @@ function count (name: string, value: unknown, least: number): number {
   return value as number
 }
 
-function optionsObject (name: string, value: unknown, known: readonly string[]): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) refuse(name, 'an object', value)
+export function optionsObject (
+  name: string, value: unknown, known: readonly string[], expected = 'an object'
+): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) refuse(name, expected, value)
   for (const key of Object.keys(value)) {
     if (!known.includes(key)) {
       throw new INVALID_OPTION_VALUE(`${name}.${key}`, `is unknown; "${name}" may have: ${known.join(', ')}`)
     }
   }
   return value as Record<string, unknown>
+}
+
+/** What the engine would take, and the plugin would then not heed. */
+export function checkRegistrationOptions (options: OpenFileCacheOptions): void {
+  if (options.links !== undefined) {
+    throw new INVALID_OPTION('openFileCache.links', 'is for look-ups of your own; for a registration use "symlinks"')
+  }
+  if (options.spelledBelow !== undefined) {
+    throw new INVALID_OPTION(
+      'openFileCache.spelledBelow', 'is for look-ups of your own; a registration sets it to each "root" (for links use "symlinks")'
+    )
+  }
+  optionsObject('openFileCache', options, REGISTRATION_OPTIONS)
 }
 
 export function cacheCapacity (options: OpenFileCacheOptions = {}): Capacity {
@@ -95,7 +116,7 @@ export function cacheCapacity (options: OpenFileCacheOptions = {}): Capacity {
 
 function memoryCapacity (memory: unknown): Pick<Capacity, 'memoryMax' | 'memoryMaxFileSize'> {
   if (memory === false) return { memoryMax: 0, memoryMaxFileSize: -1 }
-  const given = memory === undefined ? {} : optionsObject('openFileCache.memory', memory, MEMORY_OPTIONS)
+  const given = memory === undefined ? {} : optionsObject('openFileCache.memory', memory, MEMORY_OPTIONS, 'an object or false')
   const memoryMax = given.max === undefined ? CAPACITY.memoryMax : count('openFileCache.memory.max', given.max, 1)
   if (given.maxFileSize === undefined) {
     return { memoryMax, memoryMaxFileSize: Math.min(CAPACITY.memoryMaxFileSize, memoryMax) }
@@ -110,7 +131,9 @@ function memoryCapacity (memory: unknown): Pick<Capacity, 'memoryMax' | 'memoryM
 function directoryCapacity (directories: unknown): Pick<Capacity, 'maxDirectories' | 'maxNames'> {
   const { maxDirectories, maxNames } = CAPACITY
   if (directories === false) return { maxDirectories: 0, maxNames }
-  const given = directories === undefined ? {} : optionsObject('openFileCache.directories', directories, DIRECTORY_OPTIONS)
+  const given = directories === undefined
+    ? {}
+    : optionsObject('openFileCache.directories', directories, DIRECTORY_OPTIONS, 'an object or false')
   return {
     maxDirectories: given.max === undefined ? maxDirectories : count('openFileCache.directories.max', given.max, 1),
     maxNames: given.maxNames === undefined ? maxNames : count('openFileCache.directories.maxNames', given.maxNames, 1)
@@ -135,7 +158,7 @@ export function lookupPolicy (options: LookupPolicyOptions = {}, base = POLICY):
 function errorsDuration (errors: unknown, valid: number, base: number): number {
   if (errors === undefined) return base
   if (typeof errors === 'boolean') return errors ? valid : 0
-  return duration('openFileCache.errors', errors)
+  return duration('openFileCache.errors', errors, 'true, false or ')
 }
 
 function linkPolicy (links: unknown): LinkPolicy {

@@ -1,6 +1,6 @@
 import { isAbsolute, parse, resolve, sep } from 'node:path'
 import { create as contentDisposition } from 'content-disposition'
-import { refuse as refuseOption } from './cache-options'
+import { refuseArgument } from './cache-options'
 import { readSendOptions } from './options'
 import { resolveName } from './resolve-path'
 import { refuse } from './respond'
@@ -18,10 +18,12 @@ export interface ReplyDecorators {
 /** `registered`: the options that a call's own go over. */
 export function replyDecorators (mount: Mount, registered: CachedStaticOptions): ReplyDecorators {
   // Called from anywhere, a timer too: errors go to the reply, they are not thrown.
-  function serve (reply: FastifyReply, name: unknown, options: SendOptions | null | undefined, disposition?: string): void {
+  function serve (
+    reply: FastifyReply, name: unknown, options: SendOptions | null | undefined, root?: string | URL, disposition?: string
+  ): void {
     try {
-      if (typeof name !== 'string') refuseOption('filename', 'a file name', name)
-      const send = options == null ? mount.settings.send : readSendOptions(options, registered)
+      if (typeof name !== 'string') refuseArgument(disposition === undefined ? 'filename' : 'filepath', 'a text', name)
+      const send = options == null && root === undefined ? mount.settings.send : readSendOptions(options ?? {}, registered, root)
       const { roots, path } = placeOf(name, mount.roots(send), mount)
       const target = roots[0] === undefined ? 'not-found' : resolveName(path, roots[0].path, send.dotfiles)
       if (typeof target === 'string') return refuseWith(reply, refuse(target))
@@ -37,13 +39,14 @@ export function replyDecorators (mount: Mount, registered: CachedStaticOptions):
 
   return {
     sendFile (filename, rootPath, options) {
-      serve(this, filename, typeof rootPath === 'string' || rootPath instanceof URL ? { ...options, root: rootPath } : rootPath ?? options)
+      if (typeof rootPath === 'string' || rootPath instanceof URL) serve(this, filename, options, rootPath)
+      else serve(this, filename, rootPath ?? options)
       return this
     },
     download (filepath, filename, options) {
       const isNamed = typeof filename === 'string'
       const name = isNamed ? filename : filepath
-      serve(this, filepath, isNamed ? options : filename ?? options, contentDisposition(baseName(name)))
+      serve(this, filepath, isNamed ? options : filename ?? options, undefined, contentDisposition(baseName(name)))
       return this
     }
   }

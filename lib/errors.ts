@@ -2,6 +2,8 @@ import createError from '@fastify/error'
 
 export const INVALID_OPTION = createError('FST_STATIC_INVALID_OPTION', '"%s" option %s', 500)
 export const INVALID_OPTION_VALUE = createError('FST_STATIC_INVALID_OPTION_VALUE', '"%s" option %s', 500, TypeError)
+/** The same code for what is no option: an argument of a call. */
+export const INVALID_ARGUMENT = createError('FST_STATIC_INVALID_OPTION_VALUE', '%s', 500, TypeError)
 export const MULTIROOT_LIST_CONFLICT = createError(
   'FST_STATIC_MULTIROOT_LIST_CONFLICT', 'multi-root with list option is not supported', 500, TypeError
 )

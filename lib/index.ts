@@ -1,8 +1,10 @@
 import fp from 'fastify-plugin'
-import * as constructors from './errors'
+import * as allConstructors from './errors'
 import { plugin } from './plugin'
 import type contract = require('../types/index')
 
+// Two have one code, and each is an instance of the other.
+const { INVALID_ARGUMENT: _, ...constructors } = allConstructors
 const cachedStatic = fp(plugin, { fastify: '5.x', name: 'fastify-cached-static' }) as typeof contract
 const errors = Object.fromEntries(
   Object.entries(constructors).map(([name, constructor]) => [`FST_STATIC_${name}`, constructor])

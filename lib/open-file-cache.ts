@@ -1,10 +1,11 @@
-import { join, sep } from 'node:path'
+import { isAbsolute, join, sep } from 'node:path'
 import { BufferPool } from './buffer-pool'
-import { cacheCapacity, lookupPolicy, NO_CAPACITY, refuse } from './cache-options'
+import { cacheCapacity, lookupPolicy, NO_CAPACITY, shown } from './cache-options'
 import { systemClock } from './clock'
 import { Descriptors } from './descriptors'
 import { DirectoryNames, isAt } from './directory-names'
 import { EntryIndex, FileEntry, NegativeEntry } from './entry-index'
+import { INVALID_ARGUMENT } from './errors'
 import { nodeFileSystem } from './file-system'
 import { Listings } from './listings'
 import { DescriptorLease, isSameVersion, MemoryLease } from './open-file'
@@ -451,14 +452,20 @@ export class OpenFileCache implements Contract.OpenFileCache {
   }
 
   invalidate (path: string | { under: string }): void {
+    const under = typeof path === 'string' ? undefined : path?.under
+    const named: unknown = under ?? path
+    // A relative path is no key: nothing would be forgotten.
+    if (typeof named !== 'string' || !isAbsolute(named)) {
+      const got = under === undefined ? shown(path) : `{ under: ${shown(under)} }`
+      throw new INVALID_ARGUMENT(`invalidate() needs an absolute path or { under: path }, but got ${got}`)
+    }
     if (typeof path === 'string') {
       if (this.#scopes.size < MAX_SCOPES) for (const scope of this.#scopes) this.#forget(path + scope)
       else this.#forgetAll((key) => pathOf(key) === path)
       this.#names.forget(path)
       return
     }
-    if (typeof path?.under !== 'string') refuse('invalidate', 'a path or { under: path }', path)
-    const directory = path.under.endsWith(sep) ? path.under.slice(0, -1) : path.under
+    const directory = named.endsWith(sep) ? named.slice(0, -1) : named
     this.#forgetAll((key) => isAt(pathOf(key), directory))
     this.#names.forgetUnder(directory)
   }

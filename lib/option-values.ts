@@ -1,10 +1,10 @@
 import { isAbsolute, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { duration, refuse, shown } from './cache-options'
+import { duration, optionsObject, refuse, shown } from './cache-options'
 import { CODING_SUFFIX } from './content-coding'
-import { INVALID_OPTION, MULTIROOT_LIST_CONFLICT } from './errors'
+import { INVALID_OPTION, INVALID_OPTION_VALUE, MULTIROOT_LIST_CONFLICT } from './errors'
 import { childPath } from './resolve-path'
-import type { CachedStaticOptions, ListRender } from '../types/index'
+import type { CachedStaticOptions, EtagFunction, ListRender } from '../types/index'
 import type { Coding } from './content-coding'
 import type { DotfilesPolicy, TargetPath } from './resolve-path'
 
@@ -19,10 +19,12 @@ export interface ListSettings {
   readonly render: ListRender | undefined
 }
 
+const LIST_OPTIONS = ['names', 'format', 'jsonFormat', 'extendedFolderInfo', 'render']
+
 const YEAR = 365 * 24 * 60 * 60 * 1000
 
-export function readBoolean (name: string, value: unknown, orElse = ''): boolean {
-  if (typeof value !== 'boolean') refuse(name, `true or false${orElse}`, value)
+export function readBoolean (name: string, value: unknown): boolean {
+  if (typeof value !== 'boolean') refuse(name, 'true or false', value)
   return value
 }
 
@@ -31,10 +33,10 @@ export function readFunction<T extends (...args: never[]) => unknown> (name: str
   return value
 }
 
-/** A whole number of bytes. */
-export function readBytes (name: string, value: unknown, least: number): number | undefined {
+/** `shownLeast`: what the error says of the least, when that is no constant. */
+export function readBytes (name: string, value: unknown, least: number, shownLeast = `${least}`): number | undefined {
   if (value === undefined) return undefined
-  if (!Number.isSafeInteger(value) || (value as number) < least) refuse(name, `a whole number of bytes >= ${least}`, value)
+  if (!Number.isSafeInteger(value) || (value as number) < least) refuse(name, `a whole number of bytes >= ${shownLeast}`, value)
   return value as number
 }
 
@@ -51,7 +53,10 @@ export function readRoots (root: unknown): readonly string[] {
 function readRoot (root: unknown): string {
   if (root instanceof URL) return readRoot(pathOf(root))
   if (typeof root !== 'string') refuse('root', 'an absolute path, a file URL, or a list of them', root)
-  if (!isAbsolute(root) || root.includes('\0')) throw new INVALID_OPTION('root', `must be an absolute path, but is ${shown(root)}`)
+  if (!isAbsolute(root) || root.includes('\0')) {
+    const hint = /^file:/i.test(root) ? `; for a URL pass new URL(${shown(root)})` : ''
+    throw new INVALID_OPTION('root', `must be an absolute path, but is ${shown(root)}${hint}`)
+  }
   // Not realpath: releases are swapped by link.
   return resolve(root)
 }
@@ -68,7 +73,14 @@ function pathOf (url: URL): string {
 export function readPrefix (prefix: unknown): string {
   // @fastify/autoload makes '' of '/'.
   if (typeof prefix !== 'string' || !/^(?:\/|$)/.test(prefix)) refuse('prefix', "a text that begins with '/'", prefix)
+  // The router has it at the end only, where ours is. In brackets it is of a pattern: `/:version(\d*)`.
+  if (/^[^(]*\*|\*[^)]*$/.test(prefix)) throw new INVALID_OPTION_VALUE('prefix', `must not contain '*', but is ${shown(prefix)}`)
   return prefix
+}
+
+export function readEtag (value: unknown): boolean | EtagFunction {
+  if (typeof value !== 'boolean' && typeof value !== 'function') refuse('etag', 'true, false or a function', value)
+  return value as boolean | EtagFunction
 }
 
 export function readDotfiles (value: unknown): DotfilesPolicy {
@@ -112,11 +124,15 @@ export function readCacheControl (isSent: unknown, maxAge: unknown, isImmutable:
 
 export function readPreCompressed (value: unknown): readonly Coding[] {
   if (value === false) return []
+  const expected = "true, false or a list of 'br', 'zstd', 'gzip', 'deflate'"
   const codings = value === true ? Object.keys(CODING_SUFFIX) : value
-  if (!Array.isArray(codings) || !codings.every((coding) => typeof coding === 'string' && Object.hasOwn(CODING_SUFFIX, coding))) {
-    refuse('preCompressed', "true, false or a list of 'br', 'zstd', 'gzip', 'deflate'", value)
-  }
-  return Object.freeze([...codings])
+  if (!Array.isArray(codings)) refuse('preCompressed', expected, value)
+  return Object.freeze(codings.map((coding) => {
+    if (typeof coding !== 'string' || !Object.hasOwn(CODING_SUFFIX, coding)) {
+      throw new INVALID_OPTION_VALUE('preCompressed', `must be ${expected}, but has ${shown(coding)}`)
+    }
+    return coding as Coding
+  }))
 }
 
 export function readTypes (value: unknown): ReadonlyMap<string, string> {
@@ -126,7 +142,9 @@ export function readTypes (value: unknown): ReadonlyMap<string, string> {
     refuse('types', "an object such as { '.ts': 'text/plain' }", value)
   }
   for (const [extension, type] of Object.entries(value)) {
-    if (!/^\.[^./\\]+$/.test(extension)) refuse(`types['${extension}']`, "named by an extension such as '.ts'", type)
+    if (!/^\.[^./\\]+$/.test(extension)) {
+      throw new INVALID_OPTION_VALUE('types', `must have names such as '.ts' (one dot, in front), but has ${shown(extension)}`)
+    }
     if (typeof type !== 'string' || !/^[\w.+-]+\/[\w.+-]+(?:[\t ]*;[\t\x20-\x7e]*)?$/.test(type)) {
       refuse(`types['${extension}']`, "a media type such as 'text/plain'", type)
     }
@@ -151,11 +169,9 @@ export function readGlobIgnore (value: unknown): readonly string[] {
 
 export function readList (value: unknown, roots: readonly string[]): ListSettings | undefined {
   if (value === false || value === undefined) return undefined
-  if (value !== true && (typeof value !== 'object' || value === null || Array.isArray(value))) {
-    refuse('list', 'true, false or an object', value)
-  }
+  const options = value === true ? {} : optionsObject('list', value, LIST_OPTIONS, 'true, false or an object')
   if (roots.length > 1) throw new MULTIROOT_LIST_CONFLICT()
-  const given = (value === true ? {} : value) as Exclude<CachedStaticOptions['list'], boolean | undefined>
+  const given = options as Exclude<CachedStaticOptions['list'], boolean | undefined>
   const { names = [], format = 'json', jsonFormat = 'names', extendedFolderInfo = false, render } = given
   if (format !== 'json' && format !== 'html') refuse('list.format', "'json' or 'html'", format)
   if (jsonFormat !== 'names' && jsonFormat !== 'extended') refuse('list.jsonFormat', "'names' or 'extended'", jsonFormat)

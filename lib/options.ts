@@ -1,7 +1,7 @@
-import { refuse } from './cache-options'
+import { checkRegistrationOptions, refuse, refuseArgument } from './cache-options'
 import { INVALID_OPTION } from './errors'
 import {
-  readBoolean, readBytes, readCacheControl, readDotfiles, readExtensions, readFallback, readFunction, readGlobIgnore,
+  readBoolean, readBytes, readCacheControl, readDotfiles, readEtag, readExtensions, readFallback, readFunction, readGlobIgnore,
   readIndex, readList, readPreCompressed, readPrefix, readRoots, readSymlinks, readTypes
 } from './option-values'
 import type { CachedStaticOptions, EtagFunction, SendOptions } from '../types/index'
@@ -95,6 +95,13 @@ const SEND_OPTIONS = [
   'index', 'lastModified', 'maxAge', 'maxContentRangeChunkSize', 'onFile', 'root', 'serveDotFiles', 'start'
 ]
 
+/** Those of a registration besides. Fastify itself reads some, also for plugins that do not. */
+const REGISTRATION_OPTIONS: readonly string[] = [
+  'allowedPath', 'constraints', 'decorateReply', 'fallback', 'globIgnore', 'list', 'logLevel', 'logSerializers', 'openFileCache',
+  'preCompressed', 'prefix', 'prefixAvoidTrailingSlash', 'redirect', 'schemaHide', 'serve', 'setHeaders', 'suppressWarning',
+  'symlinks', 'types', 'wildcard'
+] satisfies Array<keyof CachedStaticOptions>
+
 /** @throws INVALID_OPTION, INVALID_OPTION_VALUE, MULTIROOT_LIST_CONFLICT */
 export function readOptions (options: CachedStaticOptions): Settings {
   const given = { ...DEFAULTS, ...withoutUndefined(options) }
@@ -110,6 +117,7 @@ export function readOptions (options: CachedStaticOptions): Settings {
   if (openFileCache !== false && (typeof openFileCache !== 'object' || openFileCache === null)) {
     refuse('openFileCache', 'an object of options, an OpenFileCache, or false', openFileCache)
   }
+  if (openFileCache !== false && !isOpenFileCache(openFileCache)) checkRegistrationOptions(openFileCache)
   const send = readSendSettings(given)
   return Object.freeze({
     send,
@@ -138,12 +146,27 @@ export function readOptions (options: CachedStaticOptions): Settings {
   })
 }
 
-/** The settings for one `sendFile` or `download`: a call's options over those of the registration. */
-export function readSendOptions (options: SendOptions, registered: CachedStaticOptions): SendSettings {
-  if (typeof options !== 'object') refuse('options', 'an object', options)
+/** Warnings of names that no registration knows. Errors they cannot be: what is spread into options may be for others. */
+export function unknownOptions (options: CachedStaticOptions): string[] {
+  const known = [...SEND_OPTIONS, ...REGISTRATION_OPTIONS]
+  return Object.keys(withoutUndefined(options)).filter((name) => !known.includes(name)).map((name) => {
+    const meant = known.find((other) => other.toLowerCase() === name.toLowerCase())
+    return `"${name}" option is unknown and ignored${meant === undefined ? '' : `; did you mean "${meant}"?`}`
+  })
+}
+
+/**
+ * The settings for one `sendFile` or `download`: a call's options over those of the registration.
+ * @param root what `sendFile` was given beside its options
+ */
+export function readSendOptions (options: SendOptions, registered: CachedStaticOptions, root?: string | URL): SendSettings {
+  if (typeof options !== 'object' || Array.isArray(options)) refuseArgument('options', 'an object', options)
   // That is about routes: what a call carries along must not open the dotfiles to it.
-  const { serveDotFiles: _, ...own } = withoutUndefined(options)
+  const { serveDotFiles: _, ...own } = withoutUndefined(root === undefined ? options : { ...options, root })
   for (const name of Object.keys(own)) {
+    if (REGISTRATION_OPTIONS.includes(name)) {
+      throw new INVALID_OPTION(name, 'is for a registration, not for one call of sendFile or download')
+    }
     if (!SEND_OPTIONS.includes(name)) throw new INVALID_OPTION(name, `is unknown here; a call may have: ${SEND_OPTIONS.join(', ')}`)
   }
   return readSendSettings({ ...DEFAULTS, ...withoutUndefined(registered), ...own })
@@ -159,13 +182,13 @@ function readSendSettings (given: SendOptions): SendSettings {
     cacheControl: readCacheControl(given.cacheControl, given.maxAge, given.immutable),
     contentType: readBoolean('contentType', given.contentType),
     dotfiles: readDotfiles(dotfiles),
-    etag: typeof given.etag === 'function' ? given.etag : readBoolean('etag', given.etag, ' or a function'),
+    etag: readEtag(given.etag),
     extensions: readExtensions(given.extensions),
     index: readIndex(given.index),
     lastModified: readBoolean('lastModified', given.lastModified),
     onFile: readFunction('onFile', given.onFile),
     start,
-    end: readBytes('end', given.end, start) ?? Infinity,
+    end: readBytes('end', given.end, start, start === 0 ? '0' : `"start" (${start})`) ?? Infinity,
     maxContentRangeChunkSize: readBytes('maxContentRangeChunkSize', given.maxContentRangeChunkSize, 1),
     highWaterMark: readBytes('highWaterMark', given.highWaterMark, 1)
   })

@@ -1,7 +1,7 @@
 import { replyDecorators } from './decorators'
 import { INVALID_OPTION } from './errors'
 import { Mount } from './mount'
-import { readOptions } from './options'
+import { readOptions, unknownOptions } from './options'
 import { withSlash } from './resolve-path'
 import { addRoutes } from './routes'
 import { kHead, withdrawHead } from './send'
@@ -13,6 +13,7 @@ import type { CachedStaticOptions } from '../types/index'
 
 export async function plugin (fastify: FastifyInstance, options: CachedStaticOptions): Promise<void> {
   const settings = readOptions(options)
+  if (!settings.suppressWarning) for (const warning of unknownOptions(options)) fastify.log.warn(warning)
   const use = joinCache(fastify, settings.openFileCache)
   fastify.addHook('onClose', use.leave)
   for (const root of settings.send.roots) await checkRoot(fastify, root, use, settings.suppressWarning)
@@ -66,8 +67,14 @@ async function checkFallback (fastify: FastifyInstance, { fallback }: Mount, { c
   if (fallback === undefined) return
   const answer = await cache.open(fallback.path, policy, false)
   cache.invalidate(fallback.path)
-  if (answer.kind !== 'negative') answer.release()
-  if (answer.kind !== 'file') fastify.log.warn(`"fallback" file "${fallback.path}" must exist`)
+  if (answer.kind !== 'negative') {
+    answer.release()
+    if (answer.kind === 'directory') fastify.log.warn(`"fallback" must be a file, but "${fallback.path}" is a directory`)
+  } else if (answer.errno === 'ENOENT') {
+    fastify.log.warn(`"fallback" file "${fallback.path}" is missing`)
+  } else {
+    fastify.log.warn(`"fallback" file "${fallback.path}" cannot be opened (${answer.errno})`)
+  }
 }
 
 function routerOptions (fastify: FastifyInstance): RouterOptions {

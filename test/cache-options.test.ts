@@ -38,12 +38,12 @@ t.test('every bad value: the message names the option, what it may be, and what 
     for (const [value, came] of [
       [-1, '-1'], [NaN, 'NaN'], [-Infinity, '-Infinity'], ['', '""'], ['soon', '"soon"'], ['-1s', '"-1s"'], ['20 parsecs', '"20 parsecs"'],
       ['-Infinity', '"-Infinity"'], ['infinity', '"infinity"'], [20n, '20n'], [null, 'null'], [{}, 'an object'], [[20], 'an array']
-    ]) bad.push([{ [name as string]: value }, `openFileCache.${name}`, DURATION, came as string])
+    ]) bad.push([{ [name]: value }, `openFileCache.${name}`, name === 'errors' ? `true, false or ${DURATION}` : DURATION, came as string])
   }
   for (const name of ['inactive', 'valid']) bad.push([{ [name]: true }, `openFileCache.${name}`, DURATION, 'true'])
 
   for (const [value, came] of [[true, 'true'], [null, 'null'], [1024, '1024'], ['64mb', '"64mb"'], [[], 'an array']]) {
-    bad.push([{ memory: value }, 'openFileCache.memory', 'an object', came as string])
+    bad.push([{ memory: value }, 'openFileCache.memory', 'an object or false', came as string])
   }
   for (const [value, came] of [[0, '0'], [-1, '-1'], [0.5, '0.5'], ['1', '"1"'], [Infinity, 'Infinity'], [null, 'null']]) {
     bad.push([{ memory: { max: value } }, 'openFileCache.memory.max', 'a whole number >= 1', came as string])
@@ -57,7 +57,7 @@ t.test('every bad value: the message names the option, what it may be, and what 
     'openFileCache.memory.maxFileSize', 'at most "openFileCache.memory.max" (67108864)', '67108865'])
 
   for (const [value, came] of [[true, 'true'], [null, 'null'], [1000, '1000'], ['1000', '"1000"'], [[], 'an array']]) {
-    bad.push([{ directories: value }, 'openFileCache.directories', 'an object', came as string])
+    bad.push([{ directories: value }, 'openFileCache.directories', 'an object or false', came as string])
   }
   for (const name of ['max', 'maxNames']) {
     for (const [value, came] of [[0, '0'], [-1, '-1'], [0.5, '0.5'], ['1', '"1"'], [Infinity, 'Infinity'], [null, 'null'], [false, 'false']]) {

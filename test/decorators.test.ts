@@ -302,7 +302,7 @@ t.test('options of one call', async (t) => {
     '/crossed': (reply) => reply.sendFile('a.txt', { start: 3, end: 2 })
   }), async (t, { get }) => {
     for (const url of ['/negative', '/half', '/crossed']) {
-      t.match((await get(url)).json(), { statusCode: 500, code: 'FST_STATIC_INVALID_OPTION_VALUE', message: /^"(start|end)" option must be a whole number of bytes >= \d, but is / }, url)
+      t.match((await get(url)).json(), { statusCode: 500, code: 'FST_STATIC_INVALID_OPTION_VALUE', message: /^"(start|end)" option must be a whole number of bytes >= (0|"start" \(3\)), but is / }, url)
     }
   })
 
@@ -590,7 +590,12 @@ t.test('errors go to the reply, and are never thrown', async (t) => {
     '/up': later((reply) => reply.sendFile('../x')),
     '/root': later((reply) => reply.sendFile('a.txt', 'relative')),
     '/option': later((reply) => reply.sendFile('a.txt', { maxAge: 'soon' })),
-    '/unknown': later((reply) => untyped(reply).sendFile('a.txt', { prefix: '/' })),
+    '/unknown': later((reply) => untyped(reply).sendFile('a.txt', { maxage: 5 })),
+    '/registered': later((reply) => untyped(reply).sendFile('a.txt', { setHeaders () {} })),
+    '/array': later((reply) => untyped(reply).sendFile('a.txt', ['/x'])),
+    '/text': later((reply) => untyped(reply).sendFile('a.txt', ROOT, 'x')),
+    '/text-url': later((reply) => untyped(reply).sendFile('a.txt', new URL('file:///www'), 'x')),
+    '/download-array': later((reply) => untyped(reply).download('a.txt', ['/x'])),
     '/number': later((reply) => untyped(reply).sendFile('a.txt', 5)),
     '/download-number': later((reply) => untyped(reply).download('a.txt', 'b.txt', 5)),
     '/download-option': later((reply) => reply.download('a.txt', 'b.txt', { dotfiles: 'x' as 'deny' }))
@@ -603,9 +608,14 @@ t.test('errors go to the reply, and are never thrown', async (t) => {
       for (const [url, code, message] of [
         ['/root', 'INVALID_OPTION', '"root" option must be an absolute path, but is "relative"'],
         ['/option', 'INVALID_OPTION_VALUE', /^"maxAge" option must be a duration .* but is "soon"$/],
-        ['/unknown', 'INVALID_OPTION', /^"prefix" option is unknown here/],
-        ['/number', 'INVALID_OPTION_VALUE', '"options" option must be an object, but is 5'],
-        ['/download-number', 'INVALID_OPTION_VALUE', '"options" option must be an object, but is 5'],
+        ['/unknown', 'INVALID_OPTION', /^"maxage" option is unknown here; a call may have: acceptRanges, /],
+        ['/registered', 'INVALID_OPTION', '"setHeaders" option is for a registration, not for one call of sendFile or download'],
+        ['/array', 'INVALID_OPTION_VALUE', '"options" must be an object, but is an array'],
+        ['/text', 'INVALID_OPTION_VALUE', '"options" must be an object, but is "x"'],
+        ['/text-url', 'INVALID_OPTION_VALUE', '"options" must be an object, but is "x"'],
+        ['/download-array', 'INVALID_OPTION_VALUE', '"options" must be an object, but is an array'],
+        ['/number', 'INVALID_OPTION_VALUE', '"options" must be an object, but is 5'],
+        ['/download-number', 'INVALID_OPTION_VALUE', '"options" must be an object, but is 5'],
         ['/download-option', 'INVALID_OPTION_VALUE', /^"dotfiles" option must be .* but is "x"$/]
       ] as const) {
         t.match((await get(url)).json(), { statusCode: 500, code: `FST_STATIC_${code}`, message }, url)
@@ -623,10 +633,10 @@ t.test('errors go to the reply, and are never thrown', async (t) => {
     [`/download-${name}`, later((reply) => untyped(reply).download(value))]
   ]))), async (t, { get }) => {
     for (const [name, , shown] of values) {
-      for (const url of [`/send-${name}`, `/download-${name}`]) {
+      for (const [url, argument] of [[`/send-${name}`, 'filename'], [`/download-${name}`, 'filepath']] as const) {
         const response = await get(url)
         t.match(response.json(), {
-          statusCode: 500, code: 'FST_STATIC_INVALID_OPTION_VALUE', message: `"filename" option must be a file name, but is ${shown}`
+          statusCode: 500, code: 'FST_STATIC_INVALID_OPTION_VALUE', message: `"${argument}" must be a text, but is ${shown}`
         }, url)
         t.notOk('content-disposition' in response.headers)
       }

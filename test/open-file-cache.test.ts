@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
+import * as errors from '../lib/errors'
 import { OpenFileCache } from '../lib/open-file-cache'
 import { codeOf, collected, contentOf, deliver, deliverAll, engineTest, fetched, held, opened, readAt, refusal, stateOf, statsOf, use } from './fixtures/engine'
 import { fakeWorld, settled } from './fixtures/fake-world'
@@ -719,13 +720,24 @@ t.test('stats()', async (t) => {
   })
 })
 
-t.test('invalidate() of nothing that is a path is refused', async (t) => {
+t.test('invalidate() of nothing that is an absolute path is refused', async (t) => {
   const cache = new OpenFileCache({}, fakeWorld())
-  for (const [given, shown] of [[undefined, 'undefined'], [null, 'null'], [{}, 'an object'], [{ under: 1 }, 'an object'], [5, '5']]) {
-    t.throws(() => cache.invalidate(given as string), {
-      code: 'FST_STATIC_INVALID_OPTION_VALUE',
-      message: `"invalidate" option must be a path or { under: path }, but is ${shown}`
-    })
+  for (const [given, shown] of [
+    [undefined, 'undefined'], [null, 'null'], [{}, 'an object'], [5, '5'], ['', '""'], ['rel', '"rel"'], ['./rel', '"./rel"'],
+    [['/a'], 'an array'], [{ path: '/a' }, 'an object'], [{ under: 1 }, '{ under: 1 }'], [{ under: null }, '{ under: null }'],
+    [{ under: '' }, '{ under: "" }'], [{ under: 'rel' }, '{ under: "rel" }'], [{ under: ['/a'] }, '{ under: an array }']
+  ]) {
+    try {
+      cache.invalidate(given as string)
+      t.fail(`refused: ${shown}`)
+    } catch (error) {
+      t.match(error, {
+        code: 'FST_STATIC_INVALID_OPTION_VALUE',
+        message: `invalidate() needs an absolute path or { under: path }, but got ${shown}`
+      })
+      t.ok(error instanceof errors.INVALID_OPTION_VALUE)
+      t.ok(error instanceof TypeError)
+    }
   }
   await cache.close()
 })

@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import * as errors from '../lib/errors'
-import { isOpenFileCache, readOptions, readSendOptions } from '../lib/options'
+import { isOpenFileCache, readOptions, readSendOptions, unknownOptions } from '../lib/options'
 import { OpenFileCache } from '../lib/open-file-cache'
 import { fakeWorld } from './fixtures/fake-world'
 import type { Test } from 'tap'
@@ -90,7 +90,7 @@ const DEFAULT_SEND = {
 
 function refuses (t: Test, options: object, message: string, make: (options: object) => unknown = read): void {
   // That a root is relative is told as @fastify/static tells it.
-  const isValue = message.includes(', but is ') && !message.includes('must be an absolute path, but is ')
+  const isValue = /, but (?:is|has) |; "list" may have: /.test(message) && !message.includes('must be an absolute path, but is ')
   const expected = isValue ? errors.INVALID_OPTION_VALUE : errors.INVALID_OPTION
   try {
     make(options)
@@ -276,6 +276,10 @@ t.test('root', async (t) => {
     refuses(t, { root: {} }, `${expected} an object`)
     refuses(t, { root: () => root }, `${expected} a function`)
     refuses(t, { root: 'relative', serve: false }, '"root" option must be an absolute path, but is "relative"')
+    for (const url of ['file:///www', 'FILE:///www', 'file:www']) {
+      refuses(t, { root: url }, `"root" option must be an absolute path, but is "${url}"; for a URL pass new URL("${url}")`)
+    }
+    refuses(t, { root: 'https://example.com/' }, '"root" option must be an absolute path, but is "https://example.com/"')
   })
 
   t.test('is refused when it is a URL that names no local file', async (t) => {
@@ -307,6 +311,13 @@ t.test('prefix', async (t) => {
     for (const prefix of ['/', '', '/a', '/a/', '/:version/x']) t.equal(read({ prefix }).prefix, prefix)
   })
 
+  t.test('has no wildcard, except in the pattern of a parameter', async (t) => {
+    for (const prefix of ['/a*', '/*', '/a*/b', '/:version(\\d*)/*', '/*/:version(\\d*)']) {
+      refuses(t, { prefix }, `"prefix" option must not contain '*', but is ${JSON.stringify(prefix)}`)
+    }
+    for (const prefix of ['/:version(\\d*)', '/:version(\\d*)/', '/:a(x*)/:b(y*)/c']) t.equal(read({ prefix }).prefix, prefix)
+  })
+
   t.test('begins with a slash', async (t) => {
     for (const [given, shown] of [['a', '"a"'], ['a/', '"a/"'], ['*', '"*"'], [5, '5'], [null, 'null'], [['/a'], 'an array']]) {
       refuses(t, { prefix: given }, `"prefix" option must be a text that begins with '/', but is ${shown}`)
@@ -323,17 +334,23 @@ t.test('switches are true or false, nothing that is merely truthy', async (t) =>
       refuses(t, { [name]: given }, `"${name}" option must be true or false, but is ${shown}`)
     }
   }
-  refuses(t, { etag: 'weak' }, '"etag" option must be true or false or a function, but is "weak"')
-  refuses(t, { etag: null }, '"etag" option must be true or false or a function, but is null')
+  refuses(t, { etag: 'weak' }, '"etag" option must be true, false or a function, but is "weak"')
+  refuses(t, { etag: null }, '"etag" option must be true, false or a function, but is null')
 })
 
 t.test('preCompressed is true for every coding, false for none, or a list', async (t) => {
   t.strictSame(read({ preCompressed: true }).preCompressed, ['br', 'zstd', 'gzip', 'deflate'])
   t.strictSame(read({ preCompressed: false }).preCompressed, [])
   t.strictSame(read({ preCompressed: ['gzip', 'br'] }).preCompressed, ['gzip', 'br'])
-  for (const [given, shown] of [['br', '"br"'], [['brotli'], 'an array'], [[['br']], 'an array'], [['__proto__'], 'an array'], [1, '1'], [null, 'null'], [{}, 'an object']]) {
-    refuses(t, { preCompressed: given },
-      `"preCompressed" option must be true, false or a list of 'br', 'zstd', 'gzip', 'deflate', but is ${shown}`)
+  const expected = '"preCompressed" option must be true, false or a list of \'br\', \'zstd\', \'gzip\', \'deflate\', but'
+  for (const [given, shown] of [['br', '"br"'], [1, '1'], [null, 'null'], [{}, 'an object']]) {
+    refuses(t, { preCompressed: given }, `${expected} is ${shown}`)
+  }
+  for (const [given, shown] of [
+    ['gz', '"gz"'], ['BR', '"BR"'], ['__proto__', '"__proto__"'], [['br'], 'an array'], [true, 'true'], [undefined, 'undefined']
+  ]) {
+    refuses(t, { preCompressed: [given] }, `${expected} has ${shown}`)
+    refuses(t, { preCompressed: ['br', given] }, `${expected} has ${shown}`)
   }
 })
 
@@ -566,6 +583,13 @@ t.test('list', async (t) => {
     ]) refuses(t, { list: { names: ['index.json', given] } }, `${expected} ${shown}`)
   })
 
+  t.test('is refused with a name that it does not have', async (t) => {
+    for (const [list, name] of [[{ name: ['/'] }, 'name'], [{ names: ['/'], Format: 'html' }, 'Format']] as const) {
+      refuses(t, { list },
+        `"list.${name}" option is unknown; "list" may have: names, format, jsonFormat, extendedFolderInfo, render`)
+    }
+  })
+
   t.test('does not go with several roots', async (t) => {
     for (const list of [true, {}, { format: 'html' }]) {
       t.throws(() => read({ root: ['/a', '/b'], list }), {
@@ -591,9 +615,9 @@ t.test('types', async (t) => {
     for (const [given, shown] of [[[], 'an array'], ['text/plain', '"text/plain"'], [null, 'null'], [false, 'false']]) {
       refuses(t, { types: given }, `"types" option must be an object such as { '.ts': 'text/plain' }, but is ${shown}`)
     }
-    for (const name of ['ts', '', '.', '.a.b', './a', '.a/b', '.a\\b']) {
+    for (const name of ['ts', '', '.', '.d.ts', './a', '.a/b', '.a\\b']) {
       refuses(t, { types: { [name]: 'text/plain' } },
-        `"types['${name}']" option must be named by an extension such as '.ts', but is "text/plain"`)
+        `"types" option must have names such as '.ts' (one dot, in front), but has ${JSON.stringify(name)}`)
     }
   })
 
@@ -635,10 +659,44 @@ t.test('openFileCache', async (t) => {
     }
   })
 
+  t.test('has no options that are for look-ups of others', async (t) => {
+    const cache = new OpenFileCache({ links: { symlinks: 'deny', root }, spelledBelow: root }, fakeWorld())
+    t.equal(read({ openFileCache: cache }).openFileCache, cache, 'an instance may')
+    for (const links of [{ symlinks: 'deny', root }, 'deny', null]) {
+      refuses(t, { openFileCache: { links } },
+        '"openFileCache.links" option is for look-ups of your own; for a registration use "symlinks"')
+    }
+    refuses(t, { openFileCache: { spelledBelow: root } },
+      '"openFileCache.spelledBelow" option is for look-ups of your own; a registration sets it to each "root" (for links use "symlinks")')
+    t.throws(() => read({ openFileCache: { linkz: 5 } }), {
+      code: 'FST_STATIC_INVALID_OPTION_VALUE',
+      message: '"openFileCache.linkz" option is unknown; "openFileCache" may have: max, inactive, valid, minUses, errors, ' +
+        'memory, maxNegative, directories'
+    })
+  })
+
   t.test('is told from its options by its shape', async (t) => {
     t.ok(isOpenFileCache(new OpenFileCache({}, fakeWorld())))
     t.notOk(isOpenFileCache({}))
     t.notOk(isOpenFileCache(false))
+  })
+})
+
+t.test('names that no registration knows', async (t) => {
+  const warnings = (options: object) => unknownOptions({ root, ...options } as CachedStaticOptions)
+
+  t.test('are none of ours, of @fastify/static, or of Fastify', async (t) => {
+    const values = Object.keys(everyOption).map((name) => [name, 'x'])
+    t.strictSame(warnings({ ...Object.fromEntries(values), logSerializers: {} }), [])
+  })
+
+  t.test('are told, with the one that is meant when only its case is another', async (t) => {
+    for (const [name, meant] of [['maxage', 'maxAge'], ['SETHEADERS', 'setHeaders'], ['Logserializers', 'logSerializers']] as const) {
+      t.strictSame(warnings({ [name]: 'x' }), [`"${name}" option is unknown and ignored; did you mean "${meant}"?`])
+    }
+    t.strictSame(warnings({ cacheControll: true, redirect: true, x: null }),
+      ['"cacheControll" option is unknown and ignored', '"x" option is unknown and ignored'])
+    t.strictSame(warnings({ maxage: undefined }), [], 'of value undefined, none is given')
   })
 })
 
@@ -669,6 +727,8 @@ t.test('options of one call', async (t) => {
     t.strictSame(readForCall({ root: '/other' }, { root: ['/a', '/b'] }).roots, ['/other'])
     t.strictSame(readForCall({}, { root: ['/a', '/b'] }).roots, ['/a', '/b'])
     t.strictSame(readForCall({}, { root: undefined, serve: false }).roots, [])
+    t.match(readSendOptions({ maxAge: 1000 }, { root }, '/other'), { roots: ['/other'], cacheControl: 'public, max-age=1' })
+    t.strictSame(readSendOptions({ root: '/x' }, { root }, pathToFileURL('/other')).roots, ['/other'], 'beside the options')
   })
 
   t.test('may choose several roots where the registration lists', async (t) => {
@@ -685,20 +745,30 @@ t.test('options of one call', async (t) => {
         refuses(t, { [name]: given }, `"${name}" option must be a whole number of bytes >= 0, but is ${shown}`, readForCall)
       }
     }
-    refuses(t, { start: 5, end: 4 }, '"end" option must be a whole number of bytes >= 5, but is 4', readForCall)
+    refuses(t, { start: 5, end: 4 }, '"end" option must be a whole number of bytes >= "start" (5), but is 4', readForCall)
+    refuses(t, { start: 5, end: '9' }, '"end" option must be a whole number of bytes >= "start" (5), but is "9"', readForCall)
   })
 
-  t.test('are refused when they are known to a registration only, or to nobody', async (t) => {
+  t.test('are refused when they are known to a registration only', async (t) => {
+    const names = [...Object.keys(everyOption), 'logSerializers'].filter((name) => !Object.hasOwn(everyOptionOfACall, name))
+    t.ok(names.includes('setHeaders'))
+    for (const name of names) {
+      refuses(t, { [name]: 'x' }, `"${name}" option is for a registration, not for one call of sendFile or download`, readForCall)
+    }
+  })
+
+  t.test('are refused when they are known to nobody', async (t) => {
     const list = Object.keys(everyOptionOfACall).join(', ')
-    const unknown = Object.keys(everyOption).filter((name) => !Object.hasOwn(everyOptionOfACall, name))
-    for (const name of [...unknown, 'maxage', '__proto__']) {
+    for (const name of ['maxage', '__proto__']) {
       refuses(t, JSON.parse(`{ "${name}": "x" }`), `"${name}" option is unknown here; a call may have: ${list}`, readForCall)
     }
   })
 
   t.test('are refused when they are no object', async (t) => {
-    for (const [given, shown] of [[5, '5'], ['x', '"x"'], [true, 'true'], [() => {}, 'a function']] as const) {
-      refuses(t, given as object, `"options" option must be an object, but is ${shown}`, readForCall)
+    for (const [given, shown] of [[5, '5'], ['x', '"x"'], [true, 'true'], [() => {}, 'a function'], [['/x'], 'an array']] as const) {
+      const message = `"options" must be an object, but is ${shown}`
+      refuses(t, given as object, message, readForCall)
+      refuses(t, given as object, message, (options) => readSendOptions(options, { root }, '/other'))
     }
   })
 
@@ -708,7 +778,7 @@ t.test('options of one call', async (t) => {
     refuses(t, { maxAge: 'x' }, '"maxAge" option must be a duration (milliseconds >= 0, or a text such as ' +
       '\'20s\', \'500ms\', \'1m\'), but is "x"', readForCall)
     refuses(t, { dotfiles: 'x' }, '"dotfiles" option must be \'allow\', \'deny\' or \'ignore\', but is "x"', readForCall)
-    refuses(t, { etag: 'x' }, '"etag" option must be true or false or a function, but is "x"', readForCall)
+    refuses(t, { etag: 'x' }, '"etag" option must be true, false or a function, but is "x"', readForCall)
     refuses(t, { contentType: 'x' }, '"contentType" option must be true or false, but is "x"', readForCall)
     refuses(t, { extensions: ['.x'] }, '"extensions" option must be a list of extensions without dot, such as [\'html\'], ' +
       'but is ".x"', readForCall)

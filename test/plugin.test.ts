@@ -1153,14 +1153,20 @@ t.test('the fallback', async (t) => {
 
   siteTest(t, 'that is missing, or no file, when it is registered is warned of', {
     files,
-    register: (app, { cache: openFileCache }) => {
-      for (const [i, fallback] of ['none.html', 'd', 'index.html'].entries()) {
+    register: (app, engine) => {
+      const { cache: openFileCache, fs } = engine
+      put(engine, '/www/closed.html', 'x')
+      fs.chmod('/www/closed.html', false)
+      for (const [i, fallback] of ['none.html', 'd', 'index.html', 'closed.html', 'index.html/x'].entries()) {
         app.register(cachedStatic, { root: ROOT, openFileCache, prefix: `/${i}/`, fallback, decorateReply: false })
       }
     }
   }, async (t, { log, cache }) => {
     t.strictSame(log.filter(({ level }) => level >= 40).map(({ level, msg }) => ({ level, msg })), [
-      { level: 40, msg: '"fallback" file "/www/none.html" must exist' }, { level: 40, msg: '"fallback" file "/www/d" must exist' }
+      { level: 40, msg: '"fallback" file "/www/none.html" is missing' },
+      { level: 40, msg: '"fallback" must be a file, but "/www/d" is a directory' },
+      { level: 40, msg: '"fallback" file "/www/closed.html" cannot be opened (EACCES)' },
+      { level: 40, msg: '"fallback" file "/www/index.html/x" cannot be opened (ENOTDIR)' }
     ])
     t.match(cache.stats(), { entries: 0, negativeEntries: 0, hits: 0, misses: 0, leases: 0 })
   })
@@ -1217,6 +1223,50 @@ t.test('options', async (t) => {
     app.register(cachedStatic, { root: 'relative' })
     await t.rejects(async () => { await app.ready() }, { code: 'FST_STATIC_INVALID_OPTION' })
     await app.close()
+  })
+
+  t.test('may have a prefix that the router takes, and none that it does not', async (t) => {
+    const root = t.testdir(ONE_FILE)
+    const app = Fastify()
+    t.teardown(() => app.close())
+    app.register(cachedStatic, { root, prefix: '/:version(\\d*)' })
+    t.equal((await app.inject('/12/a.txt')).body, 'aaaa')
+    t.equal((await app.inject('/x/a.txt')).statusCode, 404)
+    const wrong = Fastify()
+    t.teardown(() => wrong.close())
+    wrong.register(cachedStatic, { root, prefix: '/a*' })
+    await t.rejects(async () => { await wrong.ready() }, {
+      code: 'FST_STATIC_INVALID_OPTION_VALUE', message: '"prefix" option must not contain \'*\', but is "/a*"'
+    })
+  })
+
+  const misspelled = (options: object): SiteOptions => ({
+    files: ONE_FILE,
+    register: (app, { cache: openFileCache }) => {
+      for (const prefix of ['/a/', '/b/']) {
+        app.register(cachedStatic, { root: ROOT, openFileCache, prefix, decorateReply: false, ...options } as CachedStaticOptions)
+      }
+    }
+  })
+
+  siteTest(t, 'of unknown names are warned of, once per registration, and ignored', misspelled({ maxage: 5000, cacheControll: false }), async (t, { get, log }) => {
+    for (const url of ['/a/a.txt', '/b/a.txt', '/a/a.txt']) {
+      t.match(await get(url), { statusCode: 200, headers: { 'cache-control': 'public, max-age=0' } })
+    }
+    const warnings = [
+      { level: 40, msg: '"maxage" option is unknown and ignored; did you mean "maxAge"?' },
+      { level: 40, msg: '"cacheControll" option is unknown and ignored' }
+    ]
+    t.strictSame(log.filter(({ level }) => level >= 40).map(({ level, msg }) => ({ level, msg })), [...warnings, ...warnings])
+  })
+
+  siteTest(t, 'of unknown names are not warned of with suppressWarning', misspelled({ maxage: 5000, suppressWarning: true }), async (t, { get, log }) => {
+    t.equal((await get('/a/a.txt')).statusCode, 200)
+    t.strictSame(log.filter(({ level }) => level >= 40), [])
+  })
+
+  siteTest(t, 'of Fastify itself are known', misspelled({ logSerializers: {}, logLevel: 'info', constraints: {} }), async (t, { log }) => {
+    t.strictSame(log.filter(({ level }) => level >= 40), [])
   })
 })
 

@@ -107,7 +107,7 @@ t.test('registrations below one application', async (t) => {
         '\'20s\', \'500ms\', \'1m\'), but is "x"'],
       [{ minUses: 0 }, '"openFileCache.minUses" option must be a whole number >= 1, but is 0'],
       [{ maximum: 5 }, '"openFileCache.maximum" option is unknown; "openFileCache" may have: max, inactive, valid, ' +
-        'minUses, errors, memory, maxNegative, directories, links, spelledBelow'],
+        'minUses, errors, memory, maxNegative, directories'],
       [[], '"openFileCache" option must be an object, but is an array']
     ] as Array<[OpenFileCacheOptions, string]>) {
       for (const mounts of [[{ openFileCache }], [{}, { openFileCache }]]) {
@@ -118,16 +118,15 @@ t.test('registrations below one application', async (t) => {
   })
 })
 
-t.test('valid, minUses, errors and links are each registration\'s own', async (t) => {
+t.test('valid, minUses and errors are each registration\'s own', async (t) => {
   t.test('and not those of the first', async (t) => {
     const fastify = context()
-    const links = { symlinks: 'deny', root: '/www' } as const
-    const first = joinCache(fastify, { valid: 0, minUses: 7, errors: false, links })
+    const first = joinCache(fastify, { valid: 0, minUses: 7, errors: false })
     const second = joinCache(fastify, {})
     const third = joinCache(fastify, { valid: '5s', minUses: 1, errors: true })
     t.equal(second.cache, first.cache)
     t.equal(third.cache, first.cache)
-    t.strictSame(first.policy, { valid: 0, minUses: 7, errors: 0, links, spelledBelow: undefined })
+    t.strictSame(first.policy, { valid: 0, minUses: 7, errors: 0, links: undefined, spelledBelow: undefined })
     t.strictSame(second.policy, { valid: 20_000, minUses: 2, errors: 1000, links: undefined, spelledBelow: undefined })
     t.strictSame(third.policy, { valid: 5000, minUses: 1, errors: 5000, links: undefined, spelledBelow: undefined })
     for (const { leave } of [first, second, third]) await leave()
@@ -135,7 +134,7 @@ t.test('valid, minUses, errors and links are each registration\'s own', async (t
 
   t.test('an option of value undefined means its default here too', async (t) => {
     const fastify = context()
-    const options = { valid: undefined, minUses: undefined, errors: undefined, links: undefined, max: undefined, memory: undefined }
+    const options = { valid: undefined, minUses: undefined, errors: undefined, max: undefined, memory: undefined }
     const first = joinCache(fastify, { valid: 5, max: 3 })
     const second = joinCache(fastify, options as unknown as OpenFileCacheOptions)
     t.strictSame(second.policy, { valid: 20_000, minUses: 2, errors: 1000, links: undefined, spelledBelow: undefined })

@@ -7,7 +7,7 @@ declare module 'fastify' {
   interface FastifyInstance {
     /**
      * The cache that registrations of `fastify-cached-static` below one Fastify root share, or the instance that was
-     * passed. Absent where every registration has `openFileCache: false`.
+     * passed. `undefined` where every registration has `openFileCache: false`.
      */
     openFileCache: OpenFileCache
   }
@@ -37,7 +37,8 @@ type CachedStaticPlugin = FastifyPluginAsync<cachedStatic.CachedStaticOptions>
 declare namespace cachedStatic {
   /**
    * An entity-tag (RFC 9110 8.8.3) for one version of a file, such as `"abc"` or `W/"abc"`; `undefined` for none. Called
-   * once per version and registration, and by each `sendFile` or `download` that has options of its own.
+   * once per version and registration, and by each `sendFile` or `download` that has options of its own. `path` is absolute:
+   * that of the file that is sent, which may be a compressed form.
    */
   export type EtagFunction = (path: string, stat: Stats) => string | undefined
 
@@ -56,7 +57,7 @@ declare namespace cachedStatic {
      */
     cacheControl?: boolean
     /**
-     * `max-age` of `Cache-Control`: milliseconds, or a string such as `'1d'`; at most a year.
+     * `max-age` of `Cache-Control`: milliseconds, or a string such as `'1d'`; more than a year is a year.
      * @default 0
      */
     maxAge?: Duration
@@ -108,11 +109,11 @@ declare namespace cachedStatic {
      */
     onFile?: (path: string, stat: Stats) => void | Promise<void>
     /**
-     * Bytes read at a time from a file that is not held in memory.
-     * @default 65536
+     * Bytes read at a time from a file that is not held in memory. With a value, the pool of buffers is not used.
+     * @default undefined (256 KiB from the pool of buffers on HTTP/1.1, 64 KiB elsewhere)
      */
     highWaterMark?: number
-    /** @deprecated Has a meaning at registration only; a call may carry it along. */
+    /** @deprecated Ignored in a call: it has a meaning at registration only. */
     serveDotFiles?: boolean
     /** Absolute path or paths to use instead of the registration's `root`. */
     root?: Root
@@ -246,7 +247,7 @@ declare namespace cachedStatic {
      */
     serveDotFiles?: boolean
     /**
-     * Answer a directory without trailing slash by 301 to the path with it.
+     * Answer a directory without trailing slash, and the bare prefix, by 301 to the path with it.
      * @default false
      */
     redirect?: boolean
@@ -262,7 +263,8 @@ declare namespace cachedStatic {
      */
     allowedPath?: (pathName: string, root: string | undefined, request: FastifyRequest) => boolean
     /**
-     * Which symbolic links may lead to a file: all, those that stay below `root`, or none. Proven on the opened file.
+     * Which symbolic links may lead to a file: all, those that stay below `root`, or none. Others answer 403. Proven on
+     * the opened file.
      * @default 'follow'
      */
     symlinks?: 'follow' | 'within-root' | 'deny'
@@ -272,7 +274,7 @@ declare namespace cachedStatic {
      */
     decorateReply?: boolean
     /**
-     * Do not warn of a `root` that is missing.
+     * Do not warn of a `root` that is missing, nor of names of options that are unknown.
      * @default false
      */
     suppressWarning?: boolean
@@ -285,7 +287,10 @@ declare namespace cachedStatic {
     constraints?: RouteOptions['constraints']
     /** Log level of the routes. */
     logLevel?: NonNullable<RouteOptions['logLevel']>
-    /** Called with 200, 206, 304 and HEAD after the fields of the file are set; what it sets wins. */
+    /**
+     * Called with 200, 206, 304 and HEAD after the fields of the file are set; what it sets wins. `path` is absolute: that
+     * of the file that is sent, which may be a compressed form.
+     */
     setHeaders?: (reply: FastifyReply, path: string, stat: Stats) => void
     /**
      * Media types by file extension, before the built-in table: `{ '.ts': 'text/plain' }`.
@@ -293,8 +298,8 @@ declare namespace cachedStatic {
      */
     types?: Record<string, string>
     /**
-     * File below the root that is sent (200, `Cache-Control: no-cache`) for a missing path without an extension to
-     * clients that accept HTML: the page of a single-page application.
+     * File below the root that is sent (200, `Cache-Control: no-cache`) for missing paths without an extension, and for
+     * directories without index, to clients whose `Accept` names `text/html`: the page of a single-page application.
      */
     fallback?: string
     /**
@@ -305,10 +310,11 @@ declare namespace cachedStatic {
     preCompressed?: boolean | Coding[]
     /**
      * Options of the cache, an instance to share, or `false` for none: each request then opens, checks, sends, closes.
-     * Registrations that pass options share the cache that the first of them made; `valid`, `minUses` and `errors` are
+     * Registrations without an instance share the cache that the first of them made; `valid`, `minUses` and `errors` are
      * their own.
+     * @default {}
      */
-    openFileCache?: OpenFileCacheOptions | OpenFileCache | false
+    openFileCache?: Omit<OpenFileCacheOptions, 'links' | 'spelledBelow'> | OpenFileCache | false
   }
 
   export interface CodedErrorConstructor {
@@ -318,9 +324,9 @@ declare namespace cachedStatic {
 
   /** Constructors of the coded errors: `error instanceof errors.FST_STATIC_FORBIDDEN_PATH`; `error.code` is that name. */
   export interface Errors {
-    /** An option is missing or must not be there. */
+    /** An option is missing, unknown, must not be there, or is a root that cannot be one. */
     readonly FST_STATIC_INVALID_OPTION: CodedErrorConstructor
-    /** An option has a value that it cannot have. */
+    /** An option, or an argument of a call, has a value that it cannot have. */
     readonly FST_STATIC_INVALID_OPTION_VALUE: CodedErrorConstructor
     /** `list` with several roots. */
     readonly FST_STATIC_MULTIROOT_LIST_CONFLICT: CodedErrorConstructor

@@ -169,7 +169,12 @@ describe('options', () => {
   })
 
   test('openFileCache is options, an instance, or false', () => {
-    expect<CachedStaticOptions['openFileCache']>().type.toBe<OpenFileCacheOptions | OpenFileCache | false | undefined>()
+    expect<CachedStaticOptions['openFileCache']>().type.toBe<
+      Omit<OpenFileCacheOptions, 'links' | 'spelledBelow'> | OpenFileCache | false | undefined
+    >()
+    expect<CachedStaticOptions['openFileCache']>().type.toBeAssignableFrom<OpenFileCacheOptions>()
+    expect(app.register).type.not.toBeCallableWith(plugin, { root: '/srv', openFileCache: { links: { symlinks: 'deny', root: '/srv' } } })
+    expect(app.register).type.not.toBeCallableWith(plugin, { root: '/srv', openFileCache: { spelledBelow: '/srv' } })
     expect<CachedStaticOptions>().type.toBeAssignableFrom({ openFileCache: new OpenFileCache() })
     expect<CachedStaticOptions>().type.not.toBeAssignableFrom({ openFileCache: true as const })
     expect<CachedStaticOptions>().type.toBeAssignableFrom({ openFileCache: { directories: false as const } })

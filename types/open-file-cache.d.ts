@@ -21,6 +21,7 @@ export interface OpenFileCacheOptions extends LookupPolicyOptions {
   inactive?: Duration
   /**
    * Bytes of small files that are kept in memory beside their metadata, or `false` for none.
+   * @default {} (both defaults below)
    */
   memory?: false | MemoryOptions
   /**
@@ -34,6 +35,7 @@ export interface OpenFileCacheOptions extends LookupPolicyOptions {
    * them is not there, whatever it is called, and one `stat` of the directory per `errors` holds for all of them. Where
    * look-ups say `spelledBelow`, on Linux, on file systems that keep the times of directories (ext, XFS, Btrfs, ZFS,
    * tmpfs, overlayfs, NTFS).
+   * @default {} (both defaults below)
    */
   directories?: false | DirectoryOptions
 }
@@ -59,7 +61,7 @@ export interface MemoryOptions {
   max?: number
   /**
    * Largest file, in bytes, that is kept in memory; a larger one is read from its descriptor.
-   * @default 131072 (128 KiB)
+   * @default 131072 (128 KiB), or `max` if that is smaller
    */
   maxFileSize?: number
 }
@@ -85,7 +87,8 @@ export interface LookupPolicyOptions {
    */
   errors?: boolean | Duration
   /**
-   * Which symbolic links may be followed on the way to the file; part of the cache key.
+   * Which symbolic links may be followed on the way to the file; part of the cache key. For look-ups of your own; the
+   * plugin sets it, from its option `symlinks`.
    * @default undefined (all)
    */
   links?: LinkPolicy
@@ -93,7 +96,7 @@ export interface LookupPolicyOptions {
    * Absolute path of a directory below which names must be spelled as they are stored: a file or directory that is found
    * by another spelling, on a file system that ignores case, normalises Unicode or has short names, is `ENOENT`. The
    * names of this directory itself, and those above it, may be spelled in any way that leads there. Not part of the
-   * cache key.
+   * cache key. For look-ups of your own; the plugin sets it, to each of its roots.
    * @default undefined (any spelling that the file system accepts)
    */
   spelledBelow?: string
@@ -271,7 +274,7 @@ export class OpenFileCache {
   /**
    * Forgets a path, or a directory and all below it: absolute, spelled as it is looked up. Looks under way are answered
    * but not remembered.
-   * @throws FST_STATIC_INVALID_OPTION_VALUE
+   * @throws FST_STATIC_INVALID_OPTION_VALUE also for a path that is not absolute
    */
   invalidate (path: string | { under: string }): void
 
