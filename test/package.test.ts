@@ -32,7 +32,7 @@ t.test('the package', async (t) => {
   t.test('holds the build, the types and the documents, nothing else', async (t) => {
     const built = readdirSync(join(root, 'lib')).map((name) => `dist/${name.replace(/\.ts$/, '.js')}`)
     const types = readdirSync(join(root, 'types')).filter((name) => name.endsWith('.d.ts')).map((name) => `types/${name}`)
-    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json']
+    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'docs/promises.md', 'package.json']
     t.strictSame(paths.sort(), [...built, ...types, ...documents].sort(), 'a file of an old build? remove dist')
   })
 
