@@ -219,7 +219,8 @@ t.test('fields', async (t) => {
 
   siteTest(t, 'too many of them, or too long', { files: { 'a.txt': 'a' } }, async (t, site) => {
     t.equal((await site.request('/a.txt', { Range: `bytes=${'0-1,'.repeat(5000)}` })).status, 431)
-    const fields = Object.fromEntries(Array.from({ length: 1900 }, (_, i) => [`a${i}`, '']))
+    // Node 22 counts more for each than its bytes.
+    const fields = Object.fromEntries(Array.from({ length: 800 }, (_, i) => [`a${i}`, '']))
     t.match(await site.request('/a.txt', fields), { status: 200, body: Buffer.from('a') })
     for (const fields of [
       { 'If-None-Match': '\x00' }, { Range: 'bytes=\x01' }, { 'a b': 'x' }, { 'If-None-Match ': '*' }, { '': 'x' }, { Host: 'a\r\nHost: b' }, { X: 'y\n z' }, { 'Content-Length': '1\r\nContent-Length: 2' }
