@@ -9,7 +9,7 @@ import { INVALID_ARGUMENT } from './errors'
 import { nodeFileSystem } from './file-system'
 import { Listings } from './listings'
 import { DescriptorLease, isSameVersion, MemoryLease } from './open-file'
-import { codeOf, failureOf, isRemembered, Opening } from './opening'
+import { codeOf, failureOf, isRemembered, Opening, statIfThere } from './opening'
 import { RevalidationTimer } from './revalidation'
 import { Spelling } from './spelling'
 import { Turns } from './turns'
@@ -19,7 +19,7 @@ import type { OpenFile } from './open-file'
 import type { Opened, Target } from './opening'
 import type * as Contract from '../types/open-file-cache'
 import type {
-  Clock, FileSnapshot, FileStat, FileSystem, Lease, LinkPolicy, ListedEntry, LookupPolicy, LookupPolicyOptions, Negative,
+  Clock, FileSnapshot, FileSystem, Lease, LinkPolicy, ListedEntry, LookupPolicy, LookupPolicyOptions, Negative,
   OpenFileCacheOptions, OpenFileCacheStats, World
 } from '../types/open-file-cache'
 
@@ -188,20 +188,13 @@ export class OpenFileCache implements Contract.OpenFileCache {
       return await this.#listings.list(path, policy.valid, entry, async (name) => {
         const child = join(path, name)
         // The directory was proven, but the path may lead to another one when its names are read: each is proven too.
-        return policy.links === undefined ? await this.#there(child) : await this.#proven(child, policy)
+        return policy.links === undefined ? await statIfThere(this.#fs, child) : await this.#proven(child, policy)
       })
     } catch (error) {
       const failure = failureOf(error)
       if (failure.kind === 'negative') return failure
       throw error
     }
-  }
-
-  async #there (path: string): Promise<FileStat | undefined> {
-    return await this.#fs.stat(path).catch((error: unknown) => {
-      if (failureOf(error).kind === 'failed') throw error
-      return undefined
-    })
   }
 
   /** What a path leads to, if the policy allows it. */

@@ -2,7 +2,7 @@ import { relative, sep } from 'node:path'
 import { OpenFile } from './open-file'
 import type { Descriptors } from './descriptors'
 import type { Spelling } from './spelling'
-import type { Clock, FileSnapshot, FileSystem, LinkPolicy, Negative } from '../types/open-file-cache'
+import type { Clock, FileSnapshot, FileStat, FileSystem, LinkPolicy, Negative } from '../types/open-file-cache'
 
 export type Opened =
   | { readonly kind: 'file', readonly file: OpenFile }
@@ -37,6 +37,14 @@ export function failureOf (error: unknown): Opened {
   const code = codeOf(error)
   if (isRemembered(code) || code === 'ENAMETOOLONG') return { kind: 'negative', errno: code as Negative['errno'] }
   return SPECIAL.includes(code) ? { kind: 'negative', errno: 'ENOENT' } : { kind: 'failed', error }
+}
+
+/** @throws (rejects with) the errno error when the failure may pass */
+export async function statIfThere (fs: FileSystem, path: string): Promise<FileStat | undefined> {
+  return await fs.stat(path).catch((error: unknown) => {
+    if (failureOf(error).kind === 'failed') throw error
+    return undefined
+  })
 }
 
 /** Links on the way change too fast for the policy to be proven. */
@@ -115,11 +123,8 @@ export class Opening {
   /** A directory that may be entered but not read (on Windows, any directory) is a directory all the same. */
   async #refused (target: Target, error: unknown): Promise<Opened> {
     if (target.links === undefined && MAYBE_DIRECTORY.includes(codeOf(error))) {
-      const stat = await this.#fs.stat(target.path).catch((failure: unknown) => {
-        // Not known at the moment, it may be a directory: "forbidden" would be remembered.
-        if (failureOf(failure).kind === 'failed') throw failure
-        return undefined
-      })
+      // Not known at the moment, it may be a directory: "forbidden" would be remembered.
+      const stat = await statIfThere(this.#fs, target.path)
       if (stat?.kind === 'directory') {
         target.spelledFrom = await this.#spelling.spelledFrom(target.path)
         return { kind: 'directory', snapshot: stat as FileSnapshot }
